@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
+from pathlib import Path
 
 from hwflow_rtl.vendor import ECP5, Technology
 from hwflow_rtl.vendor.pll import PllSettings
 
+from ...readback import Fabric
 from ...rom_contents import Contents, RomCell, Wires
 from ...transports import Pin
 from ...yosys_json import Cells
@@ -125,6 +127,11 @@ class ECP5Family(Family):
 
     def retuned(self, layout: str, old: Mapping[str, int], new: PllSettings, source: str) -> str:
         return routed.retuned(layout, old, new, source)
+
+    def read_back(self, fpga: Fpga, bitstream: Path) -> Fabric:
+        from .readback import read_back
+
+        return read_back(fpga.device, fpga.package, bitstream)
 
     def table_inputs(self, bel: str, wires: Wires) -> dict[int, int]:
         return routed.table_inputs(bel, wires)

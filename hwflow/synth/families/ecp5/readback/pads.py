@@ -1,0 +1,139 @@
+"""Pads: their direction, what they take and give, and which settings of them are only electrical.
+
+Pins of packages: Project Trellis, iodb.json.  Pins and settings of pads: libtrellis/src/Bels.cpp, tiledata/PI*/bits.db;
+which tiles configure one: nextpnr, ecp5/bitstream.cc, get_pio_tile and get_pic_tile.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from typing import Any
+
+from hwflow_base.errors import HwflowError
+
+from .die import CellKind, Die, Owner, Pin, inverted
+from .tiles import Place
+from .wires import at
+
+#: Settings that are electrical: explained, and not in the model.
+ELECTRICAL = ("PULLMODE", "SLEWRATE", "DRIVE", "HYSTERESIS", "OPENDRAIN", "CLAMP", "DIFFRESISTOR", "TERMINATION_1V35",
+              "TERMINATION_1V5", "TERMINATION_1V8")
+#: What drives the pad: the wire from the tiles, or that from the registers of the pad.
+THROUGH_REGISTER = ("DATAMUX_ODDR", "DATAMUX_OREG", "DATAMUX_MDDR")
+#: What comes in through a pad; the fabric knows the pad already.
+INWARD = CellKind(re.compile(r"JPADDI[A-D]_PIO"), lambda die, wire: None, lambda die, cell: None)
+
+
+def tiles_of_pad(die: Die, row: int, column: int, letter: str) -> tuple[Place, Place]:
+    """The tiles with the electrical settings of a pad and with those of its registers."""
+    device, bits = die.bits.device, die.bits
+    second = letter in "BD"
+    if row == 0:
+        return (bits.place(0, column + second, f"PIOT{second:d}"), bits.place(1, column + second, f"PICT{second:d}"))
+    if row == device.rows - 1:
+        place = bits.place(row, column + second, rf"(?:EFB\d_|S)?PICB{second:d}")
+        return place, place
+    side = "L" if column == 0 else "R"
+    if column not in (0, device.columns - 1):
+        return Place([]), Place([])
+    low = bits.place(row + 2, column, rf"PIC{side}2.*|MIB_CIB_LR(?:_A)?")
+    return bits.place(row + 1, column, f"PIC{side}1.*"), bits.place(row, column, f"PIC{side}0.*") if letter in "AB" else low
+
+
+def read_pads(die: Die, package: str) -> None:
+    """Tell the fabric of all pads of the package that the bits use."""
+    packages = die.bits.device.packages
+    if package not in packages:
+        raise HwflowError(f"the package must be one of {', '.join(sorted(packages))}, not {package}")
+    banks = {(entry["row"], entry["col"], entry["pio"]): entry["bank"] for entry in die.bits.device.pads}
+    pads = [Pad(die, pin, entry) for pin, entry in packages[package].items()]
+    used = [pad for pad in pads if pad.direction]
+    for pad in used:
+        if pad.direction != "OUTPUT":  # before anything asks what drives a wire
+            die.owners[pad.inward] = Owner(INWARD, pad.inward)
+    for pad in used:
+        pad.read()
+    used_banks = {banks.get((pad.row, pad.column, pad.letter)) for pad in used}
+    for kind, decided in die.bits.kinds.items():
+        match = re.fullmatch(r"BANKREF(\d)A?", kind)
+        if match and int(match[1]) in used_banks:
+            for tile in decided.tiles:
+                die.bits.place(tile.row, tile.column, kind).setting("BANK.VCCIO")
+
+
+def directions_of(types: Iterable[str]) -> set[str]:
+    """INPUT of INPUT_LVCMOS33."""
+    return {value.partition("_")[0] for value in types}
+
+
+class Pad:
+    """The pad at the pin `pin` of the package."""
+
+    def __init__(self, die: Die, pin: str, entry: dict[str, Any]):
+        self.die, self.pin, self.letter = die, pin, str(entry["pio"])
+        self.row, self.column = int(entry["row"]), int(entry["col"])
+        self.pio, self.pic = tiles_of_pad(die, self.row, self.column, self.letter)
+        both = {id(decided): (decided, number) for decided, number in (*self.pio.tiles, *self.pic.tiles)}
+        self.tiles = Place(list(both.values()))
+        self.where = f"{self.tiles.name} PIO{self.letter} (pin {pin})"
+        self.inward = self.wire(f"JPADDI{self.letter}_PIO")
+        self.direction = self.find_direction() if self.tiles.tiles else ""
+
+    def wire(self, base: str) -> str:
+        return at(self.row, self.column, base)
+
+    def find_direction(self) -> str:
+        """INPUT, OUTPUT or BIDIR; nothing where the bits do not use the pad."""
+        name = f"PIO{self.letter}.BASE_TYPE"
+        directions = directions_of(self.tiles.base(name))
+        if len(directions) > 1:
+            directions &= directions_of(self.tiles.values(name))
+        if directions == {"NONE"}:
+            return ""
+        if len(directions) != 1:
+            self.die.problem(self.where, f"its bits must say one direction, not {' and '.join(sorted(directions)) or 'a mixture'}")
+            return ""
+        return directions.pop()
+
+    def read(self) -> None:
+        for name in ELECTRICAL:
+            if self.tiles.has(f"PIO{self.letter}.{name}"):
+                self.tiles.values(f"PIO{self.letter}.{name}")
+        {"INPUT": self.input, "OUTPUT": self.output, "BIDIR": self.both}[self.direction]()
+
+    def input(self) -> None:
+        self.die.fabric.pad(self.pin, "input", self.inward, self.where)
+
+    def driven(self) -> Pin:
+        """What the pad drives."""
+        through = [name for name in THROUGH_REGISTER if self.tiles.has(f"PIO{self.letter}.{name}")
+                   and self.tiles.setting(f"PIO{self.letter}.{name}") not in ("PADDO", None)]
+        pin = self.die.pin(self.wire(f"{'IOLDO' if through else 'PADDO'}{self.letter}_PIO"))
+        if pin is None:
+            self.die.problem(self.where, "an output must have a driver")
+        return pin or "0"
+
+    def off(self) -> Pin:
+        """1 where the pad does not drive."""
+        name = f"PIO{self.letter}.TRIMUX_TSREG"
+        through = self.tiles.has(name) and self.tiles.setting(name) not in ("PADDT", None)
+        pin = self.die.pin(self.wire(f"{'IOLTO' if through else 'PADDT'}{self.letter}_PIO"))
+        if pin is None:
+            self.die.problem(self.where, "what turns an output off must have a driver")
+        return pin or "0"
+
+    def output(self) -> None:
+        off = self.off()
+        if off == "0":
+            self.die.fabric.pad(self.pin, "output", self.driven(), self.where)
+        else:
+            self.both(off)
+
+    def both(self, off: Pin | None = None) -> None:
+        """A pad in both directions: the wire of the pad itself is what comes in."""
+        pad = self.inward
+        enable = inverted(self.die, self.off() if off is None else off, self.where)
+        self.die.fabric.pad(self.pin, "inout", pad, self.where)
+        self.die.fabric.cell(f"{pad} driver", "$_TBUF_", {}, {"A": [self.driven()], "E": [enable], "Y": [pad]}, [],
+                             self.where)
