@@ -1,7 +1,7 @@
 """Clocks: the PLLs, and the buffers of the clock network.
 
-Which pins and settings they have: Project Trellis, libtrellis/src/Bels.cpp, tiledata/PLL*/bits.db and *MID*/bits.db.  What
-they do: Lattice FPGA-TN-02200.  Frequencies are not modelled.
+Which pins and settings they have: Project Trellis, libtrellis/src/Bels.cpp, tiledata/PLL*/bits.db and *MID*/bits.db.
+What they do: Lattice FPGA-TN-02200.  Frequencies are not modelled.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from .die import CellKind, Die, Pin, base_of
+from .die import CellKind, Die, Pin
 from .memories import number
 from .tiles import On, Place
 from .wires import at, place_of
@@ -69,7 +69,7 @@ def make(die: Die, cell: str) -> None:
         parameters[name] = number(int(tiles.setting(name) or 0))
     pins: dict[str, Sequence[Pin]] = {name: [control(die, cell, name, parameters, where)] for name in CONTROL}
     pins |= feedback(die, cell, parameters, where)
-    outputs = {name: [at(*place_of(cell), f"J{name}_PLL")] for name in OUTPUTS}
+    outputs: dict[str, Sequence[Pin]] = {name: [at(*place_of(cell), f"J{name}_PLL")] for name in OUTPUTS}
     die.fabric.cell(cell, "EHXPLLL", parameters, pins | outputs, outputs, where)
 
     def check() -> None:
@@ -117,7 +117,7 @@ BUFFER = re.compile(r"G_CLKO_([LRTB])DCC(\d+)")
 
 def through_buffer(die: Die, wire: str) -> str | None:
     """The input of the clock buffer with the output `wire`, if there is one that is never stopped."""
-    match = BUFFER.fullmatch(base_of(wire))
+    match = BUFFER.fullmatch(wire) if wire.startswith("G_") else None
     if match is None:
         return None
     name = f"DCC_{match[1]}{match[2]}.MODE"

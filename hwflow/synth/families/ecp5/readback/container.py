@@ -1,7 +1,7 @@
 """The file that an ECP5 is programmed with: commands, checksums, compressed frames and contents of block RAMs.
 
-Sources: Lattice FPGA-TN-02039 (sysCONFIG), and Project Trellis, docs/architecture/bitstream_format.rst, for the order of
-frames and bits.  Written from these; no program of theirs is used.
+Sources: Lattice FPGA-TN-02039 (sysCONFIG), and Project Trellis, docs/architecture/bitstream_format.rst, for the order
+of frames and bits.  Written from these; no program of theirs is used.
 """
 
 from __future__ import annotations
@@ -124,8 +124,8 @@ class Commands:
     def read(self) -> Configuration:
         start = self.data.find(PREAMBLE)
         if not self.data.startswith(b"\xff\x00") or start < 0:
-            self.fail("the file must be a bitstream of Lattice's, which begins with the bytes FF 00 and has FF FF BD B3 "
-                      "behind its comments")
+            self.fail("the file must be a bitstream of Lattice's, which begins with the bytes FF 00 and has FF FF BD "
+                      "B3 behind its comments")
         self.at = start + len(PREAMBLE)
         while not self.done:
             if self.at < len(self.data) and self.data[self.at] == DUMMY:
@@ -182,7 +182,8 @@ class Commands:
         """All frames, the last of the device first; bits of a frame from the end of its bytes on."""
         layout, count = self.layout, int.from_bytes(info[1:3], "big")
         if not self.known or self.filled or count != layout.frames:
-            self.fail(f"the bitstream must have {layout.frames} frames of {layout.device} once, behind its ID, not {count}")
+            self.fail(f"the bitstream must have {layout.frames} frames of {layout.device} once, behind its ID, not "
+                      f"{count}")
         for number in range(count):
             raw = frame()
             bits = np.unpackbits(np.frombuffer(raw, np.uint8)[::-1], bitorder="little")

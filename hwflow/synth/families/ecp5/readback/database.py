@@ -1,6 +1,6 @@
 """Project Trellis' database of the ECP5, as the wheel of nextpnr-ecp5 or an installed Project Trellis has it.
 
-In: `devices.json`, and `tilegrid.json`, `globals.json`, `iodb.json` of a device, and `bits.db` of each kind of tile (CC0).
+In: `devices.json`, `tilegrid.json`, `globals.json` and `iodb.json` of a device, `bits.db` of each kind of tile (CC0).
 Out: the same as frozen objects.  Only the files are read; no program of Project Trellis or nextpnr runs.
 """
 
@@ -107,7 +107,8 @@ def database_folder() -> Path:
     for place in places:
         if (place / "devices.json").is_file():
             return place
-    raise MissingTool(f"bitstreams of an ECP5 are read with Project Trellis' database, which must be installed: {REMEDY}")
+    raise MissingTool("bitstreams of an ECP5 are read with Project Trellis' database, which must be installed: "
+                      f"{REMEDY}")
 
 
 @functools.lru_cache(maxsize=2)

@@ -47,11 +47,16 @@ class Owner(NamedTuple):
 
 @dataclass
 class Die:
-    """`drivers` are the switches that are on: sink to source; `places` are where their bits are; `told` and `passed` are
-    the sinks that something takes in the end, as the fabric knows or as a level.  `taken` are the wires of cells that something takes;
-    `queue` are cells to be made.  `passages` say of the output of what is no cell which wire it passes on.
-    `checks` are made when all cells are known.
-    `idle` are wires that may be driven although nothing takes them."""
+    """The die.
+
+    `kinds` are the kinds of its cells; `passages` say of the output of what is no cell which wire it passes on; `idle`
+    are wires that may be driven although nothing takes them.  `drivers` are the switches that are on, source by sink,
+    and `places` are where their bits are.  `ends` are levels and wires of cells at the end of what drives a wire;
+    `told` and `passed` are the sinks that something takes in the end, as the fabric knows or as a level; `taken` are
+    the wires of cells that something takes.  `queue` are cells to be made, `checks` what is asked when all of them are
+    known.
+    """
+
 
     bits: TileBits
     wires: Wires
@@ -65,6 +70,7 @@ class Die:
     owners: dict[str, Owner | None] = field(default_factory=dict)
     told: set[str] = field(default_factory=set)
     passed: set[str] = field(default_factory=set)
+    ends: dict[str, str | None] = field(default_factory=dict)
     taken: set[str] = field(default_factory=set)
     queue: list[Owner] = field(default_factory=list)
     made: set[Owner] = field(default_factory=set)
@@ -137,26 +143,31 @@ class Die:
             return None
         return "1" if CALLED_ZERO.fullmatch(base) else level
 
-    def end(self, wire: str, *, tell: bool = True) -> str | None:
+    def end(self, wire: str) -> str | None:
         """The level or the wire of a cell at the end of what drives `wire`; None where nothing does.  The cell is made,
-        and the fabric is told of the way to it, unless not to `tell`."""
-        way = []
-        for _ in range(LONGEST):
-            owner = self.owner(wire)
-            if owner is not None:
+        and the fabric is told of the way to it."""
+        way: list[tuple[str, str]] = []
+        at: str | None = wire
+        while at is not None and at not in self.ends and len(way) < LONGEST:
+            if (owner := self.owner(at)) is not None:
                 self.queue.append(owner)
-                if tell:
-                    self.taken.add(wire)
-                    for sink, source in way:
-                        self.tell(sink, source)
-                return wire
-            source = self.source(wire)
-            if source is None or source in ("0", "1"):
-                self.passed.update(sink for sink, _ in way)
-                return source
-            way.append((wire, source))
-            wire = source
-        return None
+                self.taken.add(at)
+                self.ends[at] = at
+                break
+            source = self.source(at)
+            if source is not None:
+                way.append((at, source))
+            at = source
+            if at in ("0", "1"):
+                self.ends[at] = at
+        found = self.ends.get(at) if at is not None else None
+        for sink, driver in way:
+            self.ends[sink] = found
+            if found in ("0", "1"):
+                self.passed.add(sink)
+            elif found is not None:
+                self.tell(sink, driver)
+        return found
 
     def tell(self, sink: str, source: str) -> None:
         """The fabric that `source` drives `sink`."""

@@ -1,8 +1,8 @@
 """Multipliers and adders: MULT18X18D and ALU54B with their registers.
 
-Which pins and settings they have: Project Trellis, libtrellis/src/Bels.cpp and tiledata/MIB*_DSP*/bits.db; which tiles
-configure one: nextpnr, ecp5/bitstream.cc, get_dsp_tiles.  What they do: Lattice FPGA-TN-02205.  The database has no bits
-for the clock enable of a multiplier's last register: it is taken to be CE0.
+Which pins and settings they have: Project Trellis, libtrellis/src/Bels.cpp and tiledata/MIB*_DSP*/bits.db; which
+tiles configure one: nextpnr, ecp5/bitstream.cc, get_dsp_tiles.  What they do: Lattice FPGA-TN-02205.  The database has
+no bits for the clock enable of a multiplier's last register: it is taken to be CE0.
 """
 
 from __future__ import annotations
@@ -108,7 +108,7 @@ class Block:
             self.tiles.word(f"{self.name}.{name}")
         parameters = registers | {name: self.setting(name) for name in PARAMETERS[what]} | {
             f"CLK{k}_DIV": self.setting(f"CLK{k}_DIV") for k in range(4)}
-        outputs = {name: [self.wire(name)] for name in OUTPUTS[what]}
+        outputs: dict[str, Sequence[Pin]] = {name: [self.wire(name)] for name in OUTPUTS[what]}
         self.outward(registers)
         self.die.fabric.cell(self.cell, KINDS[what], parameters, pins | outputs, outputs, self.where)
         self.die.checks.append(self.check_flags)
@@ -140,7 +140,8 @@ class Block:
 
     def clocked(self, name: str) -> bool:
         """Whether a register that is there has chosen the clock, enable or reset."""
-        return any(self.setting(f"REG_{register}_CLK") != "NONE" and self.tiles.has(f"{self.name}.REG_{register}_{what}")
+        return any(self.setting(f"REG_{register}_CLK") != "NONE"
+                   and self.tiles.has(f"{self.name}.REG_{register}_{what}")
                    and self.setting(f"REG_{register}_{what}") == name
                    for register in REGISTERS[self.found.what] for what in ("CLK", "CE", "RST"))
 

@@ -92,7 +92,8 @@ class Block:
     def port(self, port: str) -> dict[str, Sequence[Pin]]:
         """What the pins of a port take.  It is selected where its three inputs are the digits of CSDECODE, the first of
         them the highest; the model's where they are 0."""
-        pins = {f"{name}{port}": [self.taken(f"{name}{port}")] for name in ("CLK", "CE", "OCE", "RST")}
+        pins: dict[str, Sequence[Pin]] = {
+            f"{name}{port}": [self.taken(f"{name}{port}")] for name in ("CLK", "CE", "OCE", "RST")}
         pins |= {f"{name}{port}{k}": [self.taken(f"{name}{port}{k}")]
                  for name, count in (("AD", 14), ("DI", 18)) for k in range(count)}
         digits = self.tiles.word(f"EBR{self.number}.CSDECODE_{port}")

@@ -7,7 +7,7 @@ which tiles configure one: nextpnr, ecp5/bitstream.cc, get_pio_tile and get_pic_
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from hwflow_base.errors import HwflowError
@@ -38,7 +38,8 @@ def tiles_of_pad(die: Die, row: int, column: int, letter: str) -> tuple[Place, P
     if column not in (0, device.columns - 1):
         return Place([]), Place([])
     low = bits.place(row + 2, column, rf"PIC{side}2.*|MIB_CIB_LR(?:_A)?")
-    return bits.place(row + 1, column, f"PIC{side}1.*"), bits.place(row, column, f"PIC{side}0.*") if letter in "AB" else low
+    high = bits.place(row, column, f"PIC{side}0.*")
+    return bits.place(row + 1, column, f"PIC{side}1.*"), high if letter in "AB" else low
 
 
 def read_pads(die: Die, package: str) -> None:
@@ -70,7 +71,7 @@ def directions_of(types: Iterable[str]) -> set[str]:
 class Pad:
     """The pad at the pin `pin` of the package."""
 
-    def __init__(self, die: Die, pin: str, entry: dict[str, Any]):
+    def __init__(self, die: Die, pin: str, entry: Mapping[str, Any]):
         self.die, self.pin, self.letter = die, pin, str(entry["pio"])
         self.row, self.column = int(entry["row"]), int(entry["col"])
         self.pio, self.pic = tiles_of_pad(die, self.row, self.column, self.letter)
@@ -92,7 +93,8 @@ class Pad:
         if directions == {"NONE"}:
             return ""
         if len(directions) != 1:
-            self.die.problem(self.where, f"its bits must say one direction, not {' and '.join(sorted(directions)) or 'a mixture'}")
+            found = " and ".join(sorted(directions)) or "a mixture"
+            self.die.problem(self.where, f"its bits must say one direction, not {found}")
             return ""
         return directions.pop()
 

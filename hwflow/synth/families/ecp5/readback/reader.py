@@ -44,12 +44,12 @@ def read(device: str, package: str, bitstream: Path, configuration: Configuratio
     wires = Wires(bits)
     pass_on(wires)
     fabric = Fabric(bitstream)
-    die = Die(bits, wires, fabric, configuration.rams, (SLICES, MEMORIES, DSP, PLL), (through_buffer, sum_of_chain), IDLE)
+    die = Die(bits, wires, fabric, configuration.rams, (SLICES, MEMORIES, DSP, PLL), (through_buffer, sum_of_chain),
+              IDLE)
     for on in bits.switches():
         add_switch(die, on)
     read_pads(die, package)
-    for wire in chains(bits):
-        die.end(wire, tell=False)
+    die.queue += chains(die)
     die.make()
     die.check()
     die.unused()

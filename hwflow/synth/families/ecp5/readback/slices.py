@@ -1,7 +1,7 @@
 """Slices: two tables of four inputs, a carry chain, two wide muxes and two flip-flops, or 32 bits of memory.
 
-Which pins and settings they have: Project Trellis, libtrellis/src/Bels.cpp and tiledata/PLC2/bits.db.  What they compute:
-Lattice FPGA-DS-02012 and FPGA-TN-02204, and yosys' model of a TRELLIS_COMB (techlibs/lattice/common_sim.vh).
+Which pins and settings they have: Project Trellis, libtrellis/src/Bels.cpp and tiledata/PLC2/bits.db.  What they
+compute: Lattice FPGA-DS-02012 and FPGA-TN-02204, and yosys' model of a TRELLIS_COMB (techlibs/lattice/common_sim.vh).
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from .die import CellKind, Die, Pin, base_of
-from .tiles import Place, TileBits
+from .die import CellKind, Die, Owner, Pin, base_of
+from .tiles import Place
 from .wires import Wires, at, place_of
 
 KIND = "PLC2"
@@ -38,8 +38,8 @@ def pass_on(wires: Wires) -> None:
 
 
 def in_chain(tile: Place, wire: str) -> bool:
-    """Whether `wire` is an output of a slice whose tables are a carry chain.  There the bit that chooses what is behind a
-    table says whether a carry is injected, and the output is the sum."""
+    """Whether `wire` is an output of a slice whose tables are a carry chain.  There the bit that chooses what is behind
+    a table says whether a carry is injected, and the output is the sum."""
     match = BEHIND.fullmatch(wire)
     return match is not None and tile.setting(f"SLICE{LETTERS[int(match[1]) // 2]}.MODE") == "CCU2"
 
@@ -188,6 +188,8 @@ def memory(part: Slice) -> None:
     die, index, out = part.die, part.number // 2, part.wire(f"F{part.number}")
     if part.tile.setting("SLICEC.MODE") != "RAMW":
         die.problem(part.where, "a memory must have its writing half in SLICEC")
+    for half in (0, 1):
+        part.tile.word(f"SLICEC.K{half}.INIT")  # of tables that are none
     init, entries = part.init(part.half), 0
     for word in range(16):
         address = sum((word >> place & 1) << INPUTS.index(name) for place, name in enumerate(READ_ADDRESS))
@@ -236,14 +238,15 @@ def shared(part: Slice, wire: str, name: str) -> str | None:
     return part.tile.setting(f"{base_of(chosen)}.{name}") if chosen else None
 
 
-def chains(bits: TileBits) -> Iterator[str]:
-    """The first output of each slice in a carry chain.  nextpnr ends a chain with one whose sum may be taken by nothing."""
-    decided = bits.kinds[KIND]
+def chains(die: Die) -> Iterator[Owner]:
+    """The slices in carry chains.  nextpnr ends a chain with one whose sum may be taken by nothing."""
+    decided = die.bits.kinds[KIND]
     for number, letter in enumerate(LETTERS):
         choice = decided.kind.settings[f"SLICE{letter}.MODE"]
         option = [value for value, _ in choice.options].index("CCU2")
         for tile in np.flatnonzero(decided.decide("setting", choice) == option).tolist():
-            yield at(decided.tiles[tile].row, decided.tiles[tile].column, f"F{2 * number}_SLICE")
+            place = decided.tiles[tile].row, decided.tiles[tile].column
+            yield Owner(SLICES, at(*place, f"F{2 * number}_SLICE"))
 
 
 def constant(die: Die, pin: Pin) -> str | None:

@@ -132,7 +132,7 @@ class TileBits:
                       if re.fullmatch(kinds, name)])
 
     def usual(self) -> None:
-        """Settings of the whole device that have the value that they have in one where nothing is used are explained."""
+        """Settings that have the value that they have in a device where nothing is used are explained."""
         for decided in self.kinds.values():
             for choice in decided.kind.settings.values():
                 groups = [group for value, group in choice.options if value == choice.default]

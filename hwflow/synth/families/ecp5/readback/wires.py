@@ -64,7 +64,7 @@ class Wires:
         return name[len(self.device.size):] if name.startswith(self.device.size) else None
 
     def name(self, row: int, column: int, wire: str) -> str | None:
-        """The one name of what the tile at `row` and `column` calls `wire`; None where that is outside of the device."""
+        """The one name of what the tile at `row` and `column` calls `wire`; None where it is outside of the device."""
         key = row, column, wire
         if key not in self.names:
             self.names[key] = self.find(row, column, wire)
