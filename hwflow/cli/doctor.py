@@ -10,7 +10,7 @@ from hwflow_base.later import later
 with later():
     from hwflow_sim.tools import simulation_tools
 
-    from ..synth import tool_status
+    from ..synth import database_status, tool_status
     from ..synth.program import programmer_status
     from ..views.console.runs import show_tools
     from ..views.console.terminal import Console
@@ -18,7 +18,7 @@ with later():
 
 def doctor(console: Console) -> Mapping[str, object]:
     """Show which tools are installed, which are missing, and how to install them."""
-    tools = (*simulation_tools(), *tool_status(), *programmer_status())
+    tools = (*simulation_tools(), *tool_status(), *database_status(), *programmer_status())
     show_tools(console, tools)
     complete = all(tool.found or not tool.needed for tool in tools)
     return {"exit_code": 0 if complete else 1, "tools": [asdict(tool) for tool in tools]}

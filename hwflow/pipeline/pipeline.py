@@ -53,6 +53,7 @@ from ..synth import Board, SynthesisReport, load_board
 from ..synth.bitstream import bitstream_of
 from ..synth.clock import layout_clock
 from ..synth.design import Design, synthesize_design
+from ..synth.families import FAMILIES
 from ..synth.netlist import make_netlist_of
 from ..synth.options import SynthesisOptions
 from ..synth.readback.of_board import netlist_of
@@ -401,7 +402,9 @@ class Pipeline:
             return bench.prove(self.frames(count, seed))
 
     def bitstream(self) -> Path:
-        """The bitstream in build/<model>/<board>/synth, whatever its seed and clock; made there if there is none."""
+        """The bitstream in build/<model>/<board>/synth, whatever its seed and clock; made there if there is none.
+        MissingTool where it could not be read back."""
+        FAMILIES[self.board.family].require_databases(self.board)
         file = bitstream_of(self.synthesis, self.board)
         same = routed_design(self.plan, self.graph, self.board, self.synthesis)
         if same is None or not file.is_file():

@@ -101,6 +101,11 @@ def tool_status() -> tuple[ToolStatus, ...]:
     return tuple(lines)
 
 
+def database_status() -> tuple[ToolStatus, ...]:
+    """The chip databases that reading bitstreams back needs besides, installed or not."""
+    return tuple(line for family in FAMILIES.values() for line in family.databases())
+
+
 @cache
 def locate(name: str) -> Tool | None:
     return native_tool(name, PROGRAMS[name]) or wheel_tool(name, PROGRAMS[name])

@@ -18,7 +18,7 @@ from hwflow_base.errors import HwflowError, MissingTool
 
 from hwflow.synth import load_board, synthesize
 from hwflow.synth.families import FAMILIES
-from hwflow.synth.families.ice40.readback.database import FOLDERS, find_database
+from hwflow.synth.families.ice40.readback.database import FOLDERS, database_status, find_database
 from hwflow.synth.families.ice40.readback.reader import read_back
 from hwflow.synth.readback import Fabric
 from hwflow.synth.readback.of_board import pads_of
@@ -109,6 +109,9 @@ def test_a_database_that_is_missing(changer: Changer, tmp_path: Path) -> None:
             f"{FOLDERS[0]}")) as caught:
         read_back("up5k", "sg48", changer.path, (tmp_path,))
     assert caught.value.exit_code == 2
+    lines = database_status((tmp_path,))
+    assert [(line.name, line.found, line.remedy in str(caught.value)) for line in lines] == [
+        ("chipdb-5k", False, True), ("chipdb-8k", False, True)]
 
 
 @pytest.mark.parametrize("text", ["", ".device 5k 26 32 1\n", "\n.net 0\n", "\n.net 0\n1 1 clk\n\n.buffer 1\n1 0\n",

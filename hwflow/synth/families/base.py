@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Protocol
 
 from hwflow_base.errors import HwflowError
+from hwflow_base.tool_status import ToolStatus
 from hwflow_rtl.vendor import Resources, Technology
 from hwflow_rtl.vendor.pads import PadTiming
 from hwflow_rtl.vendor.pll import PllSettings
@@ -287,6 +288,13 @@ class Family(FamilyDevices, FamilyTools, FamilyNetlists, FamilyDie, ABC):
 
         `source` names the file in messages.  Raises HwflowError where the contents in it are not `old`.
         """
+
+    def databases(self) -> tuple[ToolStatus, ...]:
+        """The chip databases that `read_back` needs and no wheel brings, installed or not: lines of `hwflow doctor`."""
+        return ()
+
+    def require_databases(self, fpga: Fpga) -> None:
+        """MissingTool where `read_back` would not find its database: asked before minutes of place and route."""
 
     def read_back(self, fpga: Fpga, bitstream: Path) -> Fabric:
         """What the bits in `bitstream`, the packer's file, configure, from the chip database alone.

@@ -124,7 +124,9 @@ def wrapper(design: BoardDesign) -> str:
     wires = "".join(f"  wire [{ports[name] - 1}:0] {name};\n" for name in memory)
     chip = "  assign fault = 0;\n" if design.chip is None else wires + design.chip.verilog
     pins += [f".{name}({name})" for name in memory]
-    pins += [f".{name}({level})" for name, level in design.line.tied.items() if name in ports]
+    tied = {name: level for name, level in design.line.tied.items() if name in ports}
+    pins += [f".{name}({level or f'{name}_open'})" for name, level in tied.items()]
+    chip = "".join(f"  wire {name}_open;\n" for name, level in tied.items() if not level) + chip
     unused = f"  assign led[{LEDS - 1}:{leds}] = 0;\n" if leds < LEDS else ""
     moved = [f"{direction} [{width - 1}:0] {name}" for direction, moving in (
         ("input", design.line.inputs), ("output", design.line.outputs)) for name, width in moving.items()]

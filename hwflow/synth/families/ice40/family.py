@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from pathlib import Path
 
+from hwflow_base.tool_status import ToolStatus
 from hwflow_rtl.vendor import ICE40, Technology
 from hwflow_rtl.vendor.pll import PllSettings
 
@@ -16,7 +17,7 @@ from ...rom_contents import Contents, RomCell, Wires, permuted, require_all, req
 from ...transports import Pin
 from ...yosys_json import Bit, Cells
 from ..base import ROUTED, UNCHECKED, Family, Fpga, Limit, NetlistCells, Program, RoutedCells, unlike_pll
-from .readback import read_back
+from .readback import DEVICES, database_status, find_database, read_back
 
 # How nextpnr packs the cells of a netlist into the logic cells of an iCE40.
 
@@ -232,6 +233,12 @@ class ICE40Family(Family):
 
     def patched(self, layout: str, rom_cells: Sequence[RomCell], old: Contents, new: Contents, source: str) -> str:
         return patched(layout, rom_cells, old, new, source)
+
+    def databases(self) -> tuple[ToolStatus, ...]:
+        return database_status()
+
+    def require_databases(self, fpga: Fpga) -> None:
+        find_database(DEVICES[fpga.device])
 
     def read_back(self, fpga: Fpga, bitstream: Path) -> Fabric:
         return read_back(fpga.device, fpga.package, bitstream)

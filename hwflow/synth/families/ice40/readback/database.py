@@ -17,6 +17,9 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 from hwflow_base.errors import HwflowError, MissingTool
+from hwflow_base.tool_status import ToolStatus
+
+from .file import SHAPES
 
 #: Column and row of a tile; x from the left, y from below.
 Tile = tuple[int, int]
@@ -122,13 +125,27 @@ def damaged(path: Path) -> HwflowError:
     return HwflowError("a chip database must be one that Project IceStorm made, and whole", INSTALL, where=str(path))
 
 
+def table(device: str, folders: Sequence[Path]) -> Path | None:
+    """The tables of `device` in the first of `folders` that has them."""
+    return next((path for folder in folders if (path := folder / f"chipdb-{device}.txt").is_file()), None)
+
+
 def find_database(device: str, folders: Sequence[Path] = FOLDERS) -> Path:
     """The tables of `device`, "5k" or "8k".  Raises MissingTool where they are not installed."""
-    for folder in folders:
-        if (path := folder / f"chipdb-{device}.txt").is_file():
-            return path
+    if (path := table(device, folders)) is not None:
+        return path
     raise MissingTool(f"chipdb-{device}.txt, the chip database of Project IceStorm, must be installed to read iCE40 "
                       f"bitstreams back: {INSTALL}")
+
+
+def database_status(folders: Sequence[Path] = FOLDERS) -> tuple[ToolStatus, ...]:
+    """The tables of each device, installed or not."""
+    lines = []
+    for device in SHAPES:
+        name, path = f"chipdb-{device}", table(device, folders)
+        lines.append(ToolStatus(name, "bitstreams of iCE40 read back", path is not None, "",
+                                "native" if path else "", str(path or ""), "" if path else INSTALL))
+    return tuple(lines)
 
 
 @lru_cache(maxsize=1)
