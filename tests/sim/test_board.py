@@ -112,6 +112,15 @@ def test_what_is_no_board_is_given_up(echo: CompiledBoard) -> None:
         linked(board).reset()
 
 
+def test_flow_control_of_a_line_is_tied(tmp_path: Path, cache: Path) -> None:
+    """The board says that it is ready, and nobody reads when the design is."""
+    text = "module top(input clk, rx, rts_n, output tx, cts_n); assign tx = rx | rts_n, cts_n = 0; endmodule\n"
+    design = BoardDesign(text, {"clk": 1, "rx": 1, "rts_n": 1, "tx": 1, "cts_n": 1})
+    with SimulatedBoard(compile_board(design, folder=tmp_path, cache=cache, jobs=2), line=UartLine(8)) as board:
+        board.wait(b"", 1)
+        assert board.exchange(b"hello", until=5) == b"hello"
+
+
 def test_pins_must_be_those_of_a_board(tmp_path: Path, cache: Path) -> None:
     with pytest.raises(HwflowError, match="must have the pins clk, rx, tx, perhaps rst and led, not clk, rx"):
         compile_board(BoardDesign("", {"clk": 1, "rx": 1}), folder=tmp_path, cache=cache)
