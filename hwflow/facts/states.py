@@ -46,7 +46,7 @@ def _place(graph: LayerGraph, state: State, plan: Plan) -> tuple[str, str]:
     for window in plan.partition.windows(graph):
         if window.state is state:
             return "window", next(stage.name for stage in plan.stages
-                                  if stage.boundaries == (graph.layers[window.conv].output,))
+                                  if stage.boundaries == (window.window.output,))
     number = [each.read for each in plan.partition.states_outside(graph)].index(state.read)
     (written,) = (link for link in plan.links if link.sink.of_state and link.sink.number == number)
     return "queue", written.memory(plan.device).value

@@ -63,19 +63,23 @@ class KeptConvStage(ConvStage):
 
     @classmethod
     def of(cls, graph: LayerGraph, kept: KeptRows) -> KeptConvStage:
-        layer = graph.layers[kept.conv]
-        assert isinstance(layer, Conv)
-        return cls(graph, name_of(kept.conv, layer), layer.kind, tuple(graph.layers[k] for k in kept.layers),
+        layer = kept.window
+        return cls(graph, name_of(kept.last, layer), layer.kind, tuple(graph.layers[k] for k in kept.layers),
                    (kept.x,), (layer.output,), (layer.output,), layer, kept)
+
+    @property
+    def multiplications(self) -> int:
+        """Those of the layers that its window is: it also multiplies by zeros where one of several is shorter."""
+        return sum(layer.multiplications(self.graph) for layer in self.layers)
 
     @property
     def turned(self) -> bool:
         """Whether the columns of the layer's frames are rows here."""
-        return self.x.frame.height == 1
+        return self.kept.frame.height == 1
 
     @cached_property
     def frame(self) -> Frame:
-        whole = self.x.frame
+        whole = self.kept.frame
         if self.turned:
             return Frame(whole.width - self.kept.rows, 1, whole.channels)
         return Frame(whole.height - self.kept.rows, whole.width, whole.channels)
