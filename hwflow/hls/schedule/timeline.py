@@ -454,7 +454,9 @@ class Network:
             entered = arrivals - (link.queue_after(self.technology).latency if link.depth_after else 0)
             return 0, max(played.waiting(entered, taken) + SPARE, whole_in)
         most = played.waiting(departures, leaving(link, taken, np.arange(len(departures))))
-        return 0 if most <= SPARE and not self.forked[e] and not whole_out else max(most + SPARE, whole_out), 0
+        # a frame of a state begins when its frame is offered at the first input, which no waiting beat may hold back
+        spare = 1 if self.written and link.source == Endpoint.core(0) else SPARE
+        return 0 if most <= spare and not self.forked[e] and not whole_out else max(most + SPARE, whole_out), 0
 
     def holds_back(self, link: LinkPlan, arrivals: Times, taken: Times, interval: int) -> bool:
         """Whether a narrow source would lose more cycles than it has to spare: wide beats wait for their sink."""
