@@ -20,7 +20,7 @@ from hwflow.layers.rescale import Requantize, Rescale, RoomyRequantize, RoomyThr
 
 #: Fields of rescalers with an entry for each channel; the others must be equal.
 _OF_CHANNELS = frozenset({"bias", "multiplier", "shift", "values"})
-#: One of so many weights at least must be one of the convolutions.
+#: Of so many weights at least one must be of the convolutions, not a zero.
 MOST_ZEROS = 2
 
 
@@ -49,10 +49,18 @@ def joined_window(graph: LayerGraph, parts: Sequence[Conv], places: Mapping[str,
     used = np.arange(rows - 1, int(taps[0]) - 1, -apart)[::-1]
     groups = _groups(reached)
     kept = _of_groups(weights[:, used], groups)
-    if rows - 1 not in taps or MOST_ZEROS * int(reached.sum()) < kept.size:
+    zeros = kept.size - int(reached.sum())
+    if rows - 1 not in taps or MOST_ZEROS * zeros > kept.size:
         return None
-    return Conv(name, first.inputs, output, kept[:, :, None], first.weight_format, first.input_format, requantize,
+    if zeros and not first.weight_format.contains(np.zeros(1, np.int64)):
+        return None
+    made = Conv(name, first.inputs, output, kept[:, :, None], first.weight_format, first.input_format, requantize,
                 dilations=(apart, 1), groups=groups)
+    try:  # a sum of one with a multiplier of another may be too large
+        requantize.check(len(kept), made.accumulator, graph.tensors[output].format)
+    except ValueError:
+        return None
+    return made
 
 
 def _spread(layer: Conv, weights: IntArray, places: Mapping[str, IntArray], count: int) -> IntArray:

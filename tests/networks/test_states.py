@@ -6,6 +6,7 @@ is as deep as it must be.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
 
@@ -31,7 +32,7 @@ from tests.networks.test_rtl import check_cycles, check_schedule, plan_of, stall
 from tests.random_cases import seeds
 from tests.strategies.described import describe
 from tests.strategies.layer_graphs import frames_for
-from tests.strategies.shifting_states import shifting_network
+from tests.strategies.shifting_states import mixed_network, shifting_network
 from tests.strategies.streaming_graphs import streaming_network
 
 FRAMES = 4
@@ -65,10 +66,14 @@ def test_sequences(seed: int) -> None:
     check_played(graph, plan, seed, told)
 
 
+@pytest.mark.parametrize("network", [shifting_network, mixed_network])
 @seeds(quick=range(6), slow=range(6, 120))
-def test_windows_keep_states_that_only_shift(seed: int) -> None:
-    """The line buffer of a convolution has the only copy of its state, and the first frames find the initial rows."""
-    graph = shifting_network(seed)
+def test_windows_keep_states_that_only_shift(seed: int, network: Callable[[int], LayerGraph]) -> None:
+    """The line buffer of a convolution has the only copy of its state, and the first frames find the initial rows.
+
+    So does that of several convolutions, which are one.
+    """
+    graph = network(seed)
     plan, found = plan_of(graph, seed), kept_rows(graph)
     told = f"seed {seed}\n{describe(graph)}\n{[stage.folding for stage in plan.stages]}\n{graph.states} {found}"
     assert len(plan.stages) == len(graph.layers) - sum(len(kept.layers) - 1 for kept in found), told

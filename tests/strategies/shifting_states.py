@@ -12,6 +12,7 @@ from hwflow.layers import Concat, Conv, Frame, LayerGraph, Rearrange
 from hwflow.layers.base import State
 from hwflow.layers.formats import IntArray
 from hwflow.layers.rearrange import Offsets
+from hwflow.layers.rescale import Requantize
 from tests.strategies.layer_graphs import TINY, Blocks
 from tests.strategies.layers import Elements, Taste
 from tests.strategies.numbers import integers
@@ -30,6 +31,17 @@ def shifting_network(seed: int, taste: Taste = SHIFTING) -> LayerGraph:
         x = grown.shifted(x)
     if rng.integers(2):
         grown.path(x, 1, least=1)
+    return grown.with_states()
+
+
+def mixed_network(seed: int, taste: Taste = SHIFTING) -> LayerGraph:
+    """One or two caches whose channels are parted between convolutions of unlike lengths, which are joined again."""
+    grown = Shifting(np.random.default_rng([seed, 0x3C0]), taste, f"mixed{seed}")
+    rng = grown.rng
+    x = grown.input(Frame(1, 1, int(rng.integers(2, 7))))
+    for _ in range(int(rng.integers(1, 3))):
+        x = grown.mixed(x)
+        x = grown.dense(x, int(rng.integers(2, 5))) if rng.random() < 0.6 else x
     return grown.with_states()
 
 
@@ -68,6 +80,53 @@ class Shifting(Blocks):
         shape = (frame.height, frame.width, frame.channels)
         self.states.append(State(state, write, np.full(shape, initial)))
         return y
+
+    def mixed(self, x: str) -> str:
+        """Convolutions of parts of the channels of a cache with `x`, each over so many of the last rows as it needs."""
+        rng, t = self.rng, self.tensors[x]
+        like, channels = Elements(t.format, t.zero_point), t.frame.channels
+        ends = np.unique([0, channels, *rng.integers(1, channels + 1, int(rng.integers(1, 3)))])
+        apart, taps = int(rng.integers(1, 3)), rng.integers(2, 6, len(ends) - 1)
+        rows = (int(taps.max()) - 1) * apart
+        state = self.input(Frame(rows, 1, channels), like)
+        row = self.moved(state, np.arange(rows * channels), Frame(1, 1, rows * channels))
+        joined = self.put(Concat, (row, x), like)
+        made, format, fields = [], self.weight_format(), self.rescale_fields()
+        for first, end, count in zip(ends[:-1], ends[1:], taps, strict=True):
+            part = int(end - first)
+            reach = (int(count) - 1) * apart + 1
+            place = (rows + 1 - reach + np.arange(reach))[:, None] * channels + np.arange(first, end)
+            read = self.moved_to(joined, place.reshape(reach, 1, part))
+            groups = part if rng.random() < 0.7 else 1
+            weights = integers(rng, format, (part, int(count), 1, part // groups))
+            made.append(self.put(Conv, (read,), fields["like"], weights=weights, weight_format=format,
+                                 input_format=t.format, groups=groups, dilations=(apart, 1),
+                                 requantize=self.scaled(part, **fields)))
+        order = rng.permutation(len(made)) if rng.random() < 0.2 else np.arange(len(made))
+        y = self.put(Concat, tuple(made[k] for k in order), fields["like"]) if len(made) > 1 else made[0]
+        write = self.moved(joined, channels + np.arange(rows * channels), Frame(rows, 1, channels))
+        initial = int(integers(rng, t.format, (1,))[0])
+        self.states.append(State(state, write, np.full((rows, 1, channels), initial)))
+        return y
+
+    def rescale_fields(self) -> dict[str, Any]:
+        """What the rescalers of convolutions that are joined have in common."""
+        like = self.elements(bipolar=False)
+        return {"like": like, "shift": int(self.rng.integers(2, 12))}
+
+    def scaled(self, channels: int, like: Elements, shift: int) -> Requantize:
+        """A rescaler for so many channels."""
+        multiplier = self.rng.integers(1, 1 << max(1, shift), channels)
+        bias = self.rng.integers(-50, 50, channels)
+        return Requantize(bias, multiplier, np.full(channels, shift), like.zero_point, like.format.low,
+                          like.format.high)
+
+    def moved_to(self, x: str, order: IntArray) -> str:
+        """The elements of a row `x` that `order` [rows, 1, channels] has, equally far apart in each axis."""
+        t = self.tensors[x]
+        offsets = Offsets(order[:, 0, 0], np.zeros(1, np.int64), order[0, 0] - order[0, 0, 0])
+        return self.put(Rearrange, (x,), Elements(t.format, t.zero_point), input_format=t.format, padding=t.format.low,
+                        **offsets._asdict())
 
     def moved(self, x: str, order: IntArray, frame: Frame) -> str:
         """Element k of the output is element `order[k]` of `x`: in a frame, or channel by channel before one."""

@@ -20,7 +20,7 @@ from hwflow.hls.plan.memories import MemoryPlan, Places, memories_of_link, memor
 from hwflow.hls.plan.outside_memory import OutsideMemory, StreamPlan, outside_cost, paced, streams_of
 from hwflow.hls.schedule.links import LinkPlan, links_cost, links_of
 from hwflow.hls.schedule.timeline import deepening, latencies, pace_of, settled
-from hwflow.layers.base import LayerGraph, kind_of
+from hwflow.layers.base import Layer, LayerGraph, kind_of
 from hwflow.stages.folding import Folding, Schedule
 from hwflow.stages.partition import DATAFLOW, Execution, Partition
 from hwflow.stages.stage import Place, Stage, StepPlan
@@ -346,5 +346,13 @@ def stage_kind(graph: LayerGraph, stage: StagePlan) -> str:
 
     `StagePlan.kind` is the kind of layer in hardware.
     """
-    layer = graph.producer(stage.boundaries[-1])
-    return stage.kind if stage.steps or layer is None else kind_of(graph, layer)
+    layer = own_layer(graph, stage)
+    return stage.kind if layer is None else kind_of(graph, layer)
+
+
+def own_layer(graph: LayerGraph, stage: StagePlan) -> Layer | None:
+    """The layer that a stage of its own computes, the last of several that are one window; None for a shared stage."""
+    if stage.steps:
+        return None
+    inside = [layer for layer in graph.layers if layer.name in stage.layers]
+    return next((layer for layer in reversed(inside) if layer.kind == stage.kind), inside[-1])

@@ -19,6 +19,7 @@ from hwflow.hls import Budget, Executions, Plan, StagePlan, make_plan
 from hwflow.hls.foldings.solver import offered
 from hwflow.hls.plan.graph_stages import stages_of
 from hwflow.hls.plan.memories import Places, memories_of_stage
+from hwflow.hls.plan.plan import own_layer
 from hwflow.hls.schedule.links import link_cost
 from hwflow.hls.shared.stage import SharedStage
 from hwflow.layers.base import Layer, LayerGraph
@@ -86,8 +87,8 @@ def prices_of(plan: Plan, budget: Budget) -> dict[str, float]:
 
 def _made_by(graph: LayerGraph, stage: StagePlan) -> str:
     """The name of the layer that a stage of its own computes."""
-    layer = graph.producer(stage.boundaries[-1])
-    assert layer is not None, "a stage makes its boundary"
+    layer = own_layer(graph, stage)
+    assert layer is not None, "it is no shared stage"
     return layer.name
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from hwflow_base.printable import clean, number, percent, shortened
 
-from hwflow.hls.plan.plan import Plan, StagePlan
+from hwflow.hls.plan.plan import Plan, StagePlan, own_layer
 from hwflow.hls.schedule.links import LinkPlan
 from hwflow.layers.base import kind_of, state_name
 from hwflow.stages.names import name_of
@@ -182,7 +182,7 @@ def _value(what: str, index: int, name: str, text: str) -> Box:
 def _layer_box(plan: Plan, index: int, layer: Layer, stage: StagePlan, href: str) -> Box:
     shared, slowest = bool(stage.steps), stage is bottleneck(plan)
     weights = weights_of(layer)
-    computes = stage.schedule.multipliers and layer.output in stage.boundaries
+    computes = stage.schedule.multipliers and layer.kind == stage.kind
     look = "shared" if shared else "multiplies" if computes else "passes"
     fill, border = COLOURS[look]
     output = tensor_text(plan.graph, layer.output)
@@ -199,7 +199,7 @@ def _layer_box(plan: Plan, index: int, layer: Layer, stage: StagePlan, href: str
 def _share(plan: Plan, layer: Layer, stage: StagePlan) -> float:
     """The share of the interval in which hardware computes the layer."""
     if not stage.steps:
-        return busy(stage, plan) if layer.output in stage.boundaries else 0.0
+        return busy(stage, plan) if layer is own_layer(plan.graph, stage) else 0.0
     return sum(step.cycles for step in stage.steps if step.tensor == layer.output) / plan.interval
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from hwflow_base.printable import counted, number, percent, shortened
 from markupsafe import Markup
 
-from hwflow.hls.plan.plan import Plan, StagePlan
+from hwflow.hls.plan.plan import Plan, StagePlan, own_layer
 from hwflow.layers.base import Layer, state_name
 from hwflow.stages.names import layer_names
 
@@ -44,7 +44,7 @@ def cards_of(plan: Plan, stages: Sequence[StagePlan]) -> Iterator[Card]:
     for stage in plan.stages:
         inside = [position for position, other in enumerate(stages) if other is stage]
         if not stage.steps:
-            layer = next(plan.graph.layers[k] for k in inside if plan.graph.layers[k].output == stage.boundaries[-1])
+            layer = own_layer(plan.graph, stage) or plan.graph.layers[inside[0]]
             keeps = [("keeps", f"the state '{state_name(plan.graph, window.state)}' from frame to frame")
                      for window in plan.partition.windows(plan.graph) if window.layers == tuple(inside)]
             yield Card(stage_anchor(stage.name), stage.name, kind_text(plan.graph, layer),
@@ -209,7 +209,7 @@ def layers_table(plan: Plan, design: DesignGraph) -> Markup:
     for position, (layer, stage) in enumerate(zip(graph.layers, design.stages, strict=True)):
         weights = weights_of(layer)
         steps = [step for step in stage.steps if step.tensor == layer.output]
-        own = stage.schedule.interval if layer.output in stage.boundaries else 0
+        own = stage.schedule.interval if layer is own_layer(graph, stage) else 0
         cycles = sum(step.cycles for step in steps) if stage.steps else own
         share = cycles / plan.interval
         rows.append((
