@@ -27,6 +27,7 @@ from hwflow.stages.kept_rows import kept_rows
 from hwflow.stages.kinds import hardware_problems
 from hwflow.stages.partition import Execution, Partition, SharedLayers
 from hwflow.synth import load_board
+from tests.hls.test_kept_rows import network as cached
 from tests.networks.playing import Stalls, play_plan
 from tests.networks.test_rtl import check_cycles, check_schedule, plan_of, stalls_of
 from tests.random_cases import seeds
@@ -79,6 +80,26 @@ def test_windows_keep_states_that_only_shift(seed: int, network: Callable[[int],
     assert len(plan.stages) == len(graph.layers) - sum(len(kept.layers) - 1 for kept in found), told
     assert sum(link.sink.of_state for link in plan.links) == len(graph.states) - len(found), told
     check_played(graph, plan, seed, told)
+
+
+def test_a_beat_that_waits_at_the_input_holds_back_no_state() -> None:
+    """A frame of one beat is read behind all rows of its state, and is there for longer than an interval: the state of
+    the next frame begins before it is taken."""
+    graph = cached(taps=7, kept=6, initial=np.arange(12).reshape(6, 1, 2))
+    layers = (replace(layer, inputs=("old.y", "x")) if layer.name == "join" else layer
+              for layer in graph.layers if layer.name != "new")
+    graph = replace(graph, layers=tuple(layers))
+    assert not kept_rows(graph)
+    technology = load_board("ulx3s_85f").technology()
+    foldings = []
+    for stage in stages_of(graph):
+        by_interval = sorted(stage.foldings(), key=lambda each, s=stage: s.schedule(each, technology).interval)
+        foldings.append(by_interval[-1 if stage.name == "0_old" else 0])
+    plan = hls.make_plan(graph, foldings, technology)
+    played = play_plan(graph, plan, frames_for(graph, 8, 0))
+    assert not played.wrong
+    ends = [each[len(each) // 8 - 1 :: len(each) // 8] for each in played.cycles]
+    check_cycles(plan, ends, played.offered, str(plan))
 
 
 def some_share(graph: LayerGraph, seed: int) -> hls.Plan | None:
