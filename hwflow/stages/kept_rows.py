@@ -42,6 +42,11 @@ class KeptRows:
     rows: int
     initial: int
 
+    @property
+    def axis(self) -> int:
+        """Of what is kept: 0 for rows, 1 for columns."""
+        return int(self.frame.height == 1)
+
 
 @dataclass(frozen=True)
 class _Readers:
@@ -193,9 +198,7 @@ def _traced(graph: LayerGraph, state: State, x: str, layers: Iterable[Layer]) ->
 def _rows(graph: LayerGraph, layer: Conv, frame: Frame, state: State) -> int | None:
     """The rows of `frame` that `state` is, columns where it has one row; None where the window cannot keep them.
 
-    It can where the first window of a frame needs a new row: so nothing leaves before the frame comes.  A window over
-    columns may then not be slower than columns that come one after another, of which a layer that reads the whole frame
-    takes several at once.
+    It can where the first window of a frame needs a new row: so nothing leaves before the frame comes.
     """
     window = layer.window
     axis, sizes = int(frame.height == 1), (frame.height, frame.width)
@@ -205,7 +208,5 @@ def _rows(graph: LayerGraph, layer: Conv, frame: Frame, state: State) -> int | N
     if rest or not 0 < rows <= (taps - 1) * window.dilations[axis] or any(pads):
         return None
     if any(others) and (axis or state.initial.flat[0] != graph.tensors[layer.inputs[0]].zero_point):
-        return None
-    if axis and taps * window.positions(frame)[1] > frame.width:
         return None
     return rows

@@ -56,7 +56,7 @@ class ConvStage(MatrixStage[Conv]):
 class KeptConvStage(ConvStage):
     """The window of the layer over the new rows of a frame, and the rows before them, which its line buffer `kept`.
 
-    Its frames are those of the input; a frame of one row is turned, so that the rows are what is kept.
+    Its frames are those of the input.
     """
 
     kept: KeptRows
@@ -72,34 +72,23 @@ class KeptConvStage(ConvStage):
         """Those of the layers that its window is: it also multiplies by zeros where one of several is shorter."""
         return sum(layer.multiplications(self.graph) for layer in self.layers)
 
-    @property
-    def turned(self) -> bool:
-        """Whether the columns of the layer's frames are rows here."""
-        return self.kept.frame.height == 1
-
     @cached_property
     def frame(self) -> Frame:
-        whole = self.kept.frame
-        if self.turned:
-            return Frame(whole.width - self.kept.rows, 1, whole.channels)
-        return Frame(whole.height - self.kept.rows, whole.width, whole.channels)
+        whole, rows = self.kept.frame, self.kept.rows
+        if self.kept.axis:
+            return replace(whole, width=whole.width - rows)
+        return replace(whole, height=whole.height - rows)
 
     @cached_property
     def window(self) -> Window:
         """With the rows that are kept in place of padding."""
-        window = self.layer.window
-        if not self.turned:
-            return replace(window, pads=(self.kept.rows, window.pads[1], 0, window.pads[3]))
-        return Window((window.kernel[1], 1), (window.strides[1], 1), (window.dilations[1], 1),
-                      (self.kept.rows, 0, 0, 0))
+        _, left, _, right = self.layer.window.pads
+        pads = (0, self.kept.rows, 0, 0) if self.kept.axis else (self.kept.rows, left, 0, right)
+        return replace(self.layer.window, pads=pads)
 
     @cached_property
     def pixels(self) -> WindowShape:
         return replace(super().pixels, kept=True)
-
-    @cached_property
-    def weights(self) -> IntArray:
-        return self.layer.weights.transpose(0, 2, 1, 3) if self.turned else self.layer.weights
 
     @property
     def pad(self) -> int:

@@ -72,6 +72,7 @@ def network(taps: int = 3, kept: int = 2, new: int = 1, width: int = 1, *, turne
     ({"new": 2, "width": 3, "pads": (0, 1, 0, 1), "initial": 3, "zero_point": 3}, 2),
     ({"initial": -7, "zero_point": 3}, 2),
     ({"turned": True}, 2),
+    ({"turned": True, "new": 4}, 2),
     ({"turned": True, "taps": 2, "kept": 4, "dilations": (1, 4), "new": 2}, 4),
 ])  # fmt: skip
 def test_a_window_keeps_the_state(fields: dict[str, Any], count: int) -> None:
@@ -98,7 +99,6 @@ def with_layer(layer: Conv) -> LayerGraph:
     pytest.param(network(first=0), id="the first rows are kept"),
     pytest.param(network(pads=(0, 1, 0, 1), width=2, initial=1), id="padding is another value"),
     pytest.param(network(pads=(1, 0, 0, 0)), id="padding in front of the state"),
-    pytest.param(network(turned=True, new=4), id="columns that would come faster than windows"),
     pytest.param(with_layer(conv("other", "both.y", (3, 1))), id="two windows"),
     pytest.param(with_layer(conv("other", "state", (1, 1))), id="something else reads the state"),
     pytest.param(replace(network(), outputs=("conv.y", "joined")), id="an output has the rows"),

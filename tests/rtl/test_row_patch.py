@@ -20,6 +20,11 @@ def row(width: int, kernel: int, stride: int = 1, dilation: int = 1, pads: tuple
                        dilation=(1, dilation), pads=(0, pads[0], 0, pads[1]))
 
 
+def kept_row(width: int, kernel: int, before: int, stride: int = 1, dilation: int = 1, words: int = 1) -> WindowShape:
+    return WindowShape(height=1, width=width, words=words, kernel=(1, kernel), stride=(1, stride),
+                       dilation=(1, dilation), pads=(0, before, 0, 0), kept=True)
+
+
 SHAPES = {
     "3 pad 1": row(9, 3, pads=(1, 1)),
     "5 pad 2": row(8, 5, pads=(2, 2)),
@@ -46,6 +51,11 @@ SHAPES = {
     "six words, kernel is wider than the row": row(3, 5, pads=(2, 2), words=6),
     "two words, stride 2, one side": row(8, 3, stride=2, pads=(0, 1), words=2),
     "wide right padding": row(6, 2, pads=(1, 4)),
+    "kept": kept_row(4, 3, before=2),
+    "kept, dilation 3, two words": kept_row(2, 4, dilation=3, before=9, words=2),
+    "kept, stride 2, leftovers": kept_row(6, 4, stride=2, before=1),
+    "kept, one pixel, in a memory": kept_row(1, 4, before=3, words=7),
+    "kept, stride 3": kept_row(3, 5, stride=3, before=2),
 }
 LANES = 2
 
@@ -53,12 +63,16 @@ LANES = 2
 def naive(shape: WindowShape, frames: np.ndarray, pad_value: int) -> np.ndarray:
     """Every word from the definition, one after another."""
     words = []
-    for line in frames.reshape(-1, shape.width, shape.words, LANES):
+    pixels = frames.reshape(-1, shape.words, LANES)
+    for n, line in enumerate(frames.reshape(-1, shape.width, shape.words, LANES)):
         for x in range(shape.out_width):
             for word in range(shape.words):
                 for k in range(shape.kernel[1]):
                     column = x * shape.stride[1] - shape.pads[1] + k * shape.dilation[1]
-                    words.append(line[column, word] if 0 <= column < shape.width else [pad_value] * LANES)
+                    if shape.kept and column < 0 <= n * shape.width + column:
+                        words.append(pixels[n * shape.width + column, word])
+                    else:
+                        words.append(line[column, word] if 0 <= column < shape.width else [pad_value] * LANES)
     return np.array(words).reshape(-1, shape.kernel[1] * LANES)
 
 

@@ -57,6 +57,10 @@ SHAPES = {
                                    kept=True),
     "kept, pad 1": WindowShape(height=3, width=4, words=1, kernel=(3, 3), pads=(2, 1, 0, 1), tiles_per_group=2,
                                kept=True),
+    "kept columns": WindowShape(height=1, width=3, words=2, kernel=(1, 4), dilation=(1, 2), pads=(0, 6, 0, 0),
+                                tiles_per_group=2, kept=True),
+    "kept columns, stride 2": WindowShape(height=1, width=5, words=1, kernel=(1, 3), stride=(1, 2), pads=(0, 1, 0, 0),
+                                          kept=True),
     "kept, one word": WindowShape(height=1, width=1, words=1, kernel=(2, 1), pads=(1, 0, 0, 0), kept=True),
 }
 LANES = 2
@@ -90,7 +94,8 @@ def naive(shape: WindowShape, frames: np.ndarray, pad_value: int) -> np.ndarray:
     """The words of all beats, from the definition, one after another."""
     words = []
     per_group = shape.words // shape.groups * LANES
-    rows = frames.reshape(-1, *frames.shape[2:])  # of all frames
+    rows, columns = frames.reshape(-1, *frames.shape[2:]), frames.reshape(-1, frames.shape[3])  # of all frames
+    beside = shape.kept and not shape.pads[0]
     for n in range(len(frames)):
         first, end = (0 if shape.kept else n * shape.height), (n + 1) * shape.height
         for y in range(shape.out_height):
@@ -103,6 +108,8 @@ def naive(shape: WindowShape, frames: np.ndarray, pad_value: int) -> np.ndarray:
                                 ix = x * shape.stride[1] - shape.pads[1] + kx * shape.dilation[1]
                                 inside = first <= iy < end and 0 <= ix < shape.width
                                 pixel = rows[iy, ix] if inside else np.full(frames.shape[3], pad_value)
+                                if beside and n * shape.width + ix >= 0:
+                                    pixel = columns[n * shape.width + ix]
                                 words.append(pixel[group * per_group:(group + 1) * per_group])
     return np.concatenate(words).reshape(-1, LANES)
 
@@ -260,8 +267,10 @@ def test_model_cost_uses_the_ring():
 @pytest.mark.parametrize(("change", "message"), [
     ({"words": 3, "groups": 2}, "groups of a WindowShape must divide its 3 words, not 2"),
     ({"kernel": (9, 1)}, "height of .* with its padding must be at least that of its dilated kernel, 9, not 4"),
-    ({"kernel": (3, 1), "pads": (3, 0, 0, 0), "kept": True}, "must have at most 2 above its frames, the reach of its "
-     "kernel, and none below, not 3 and 0"),
+    ({"kernel": (3, 1), "pads": (3, 0, 0, 0), "kept": True}, "must have at most 2 before its frames, the reach of its "
+     "kernel, and none after, not 3 and 0"),
+    ({"kernel": (1, 3), "pads": (0, 2, 0, 0), "kept": True},
+     "that keeps columns must have frames and windows of one row"),
     ({"stride": (0, 1)}, "stride of a WindowShape must be at least 1, not 0"),
     ({"pads": (0, -1, 0, 0)}, r"pads of a WindowShape must be at least 0, not \(0, -1, 0, 0\)"),
 ])

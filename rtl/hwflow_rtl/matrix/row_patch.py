@@ -20,7 +20,8 @@ from ..stream.word_join import spaced
 from ..vendor.base import Resources, Technology
 from ..vendor.fitted import fitted
 from ..vendor.memory import Holds, Memory, MemoryKind, Place
-from ..window.shape import WindowShape
+from ..window.address import before_first
+from ..window.shape import WindowShape, with_frames_before
 
 IntArray = npt.NDArray[np.int64]
 
@@ -39,7 +40,8 @@ class RowPatchShape:
 
     Horizontal padding, stride and dilation are applied here; lane `kx * lanes + c` holds channel c of tap column kx.
     Only the width, the words, and the columns of kernel, stride, dilation and pads, of `window` matter: rows are
-    independent.
+    independent, unless the window keeps columns.  Then a frame has one row, and the row of the frame before is on its
+    left: the delay line has its last words.
     """
 
     window: WindowShape
@@ -52,6 +54,11 @@ class RowPatchShape:
         if window.pads[1] > window.reach[1]:
             raise ValueError(f"left padding of a RowPatch must be at most the reach of its kernel, {window.reach[1]}, "
                              f"not {window.pads[1]}")
+
+    @property
+    def keeps(self) -> bool:
+        """Whether columns of the frames before are kept."""
+        return self.window.kept and self.window.kept_axis == 1
 
     @property
     def places(self) -> int:
@@ -72,6 +79,7 @@ class RowPatchShape:
         masked = sum(bool(((taps < 0) | (taps >= window.width)).any()) for taps in window.columns_at().T)
         counters = 3 * window.width.bit_length() + 3 * (window.words - 1).bit_length()
         total = (Queue.cost(width=window.kernel[1] * width, depth=WAITING)
+                 + (window.kept_cost() if self.keeps else Resources())
                  + fitted("RowPatch", counter_bits=counters, masked_taps=masked))
         places, bits = self.places, (window.kernel[1] - 1) * width
         if places <= self.shift_depth(technology) or not bits:
@@ -126,10 +134,13 @@ class RowPatch(wiring.Component):
         """[n, height, width, words * lanes] to [n, height, out_width, words * kernel columns * lanes]."""
         window, lanes = self.shape.window, self.shape.lanes
         left, right = window.pads[1], window.pads[3]
-        padded = np.pad(np.asarray(frames, dtype=np.int64), ((0, 0), (0, 0), (left, right), (0, 0)),
+        frames = np.asarray(frames, dtype=np.int64)
+        if self.shape.keeps:
+            frames, left = with_frames_before(frames, window, self.shape.pad_value), 0
+        padded = np.pad(frames, ((0, 0), (0, 0), (left, right), (0, 0)),
                         constant_values=self.shape.pad_value)
         words = padded.reshape(*padded.shape[:3], window.words, lanes)
-        taps = words[:, :, window.columns_at() + left]  # [n, row, out column, tap, word, lane]
+        taps = words[:, :, window.columns_at() + window.pads[1]]  # [n, row, out column, tap, word, lane]
         taps = np.moveaxis(taps, 3, 4)
         return taps.reshape(*taps.shape[:3], -1)
 
@@ -159,7 +170,7 @@ class RowPatch(wiring.Component):
         with m.If(emit):
             m.d.sync += [ends.eq(windows.last[0] & windows.last[1]), more.eq(~ends)]
 
-        self.outputs(m, windows, self.taps(m, shift), emit, free)
+        self.outputs(m, windows, self.taps(m, shift), emit, free, ends)
         return m
 
     def flag(self, m: Module, words: Nest, step: Signal, pixels: Iterable[int], name: str, *,
@@ -232,7 +243,7 @@ class RowPatch(wiring.Component):
         m.d.comb += [write.en.eq(shift), write.addr.eq(here), write.data.eq(word), read.addr.eq(ahead)]
         return prefetched(m, shift, read.data, words)
 
-    def outputs(self, m: Module, windows: Nest, taps: list[Value], emit: Signal, free: Signal) -> None:
+    def outputs(self, m: Module, windows: Nest, taps: list[Value], emit: Signal, free: Signal, ends: Signal) -> None:
         """The FIFO at the output, with the padding in place of masked taps; `free` is a register."""
         width = len(taps[0])
         shape = self.shape
@@ -241,6 +252,11 @@ class RowPatch(wiring.Component):
         patch = Value.cast(waiting.i.payload)
         m.d.comb += [free.eq(waiting.i.ready), waiting.i.valid.eq(emit)]
         link(m, waiting.o, wiring.flipped(self.o))
+        if shape.keeps:
+            flags = before_first(m, shape.window, windows, 1, emit, ends)
+            for k, masked in enumerate(flags):
+                m.d.comb += patch.word_select(k, width).eq(Mux(masked, padding, taps[k]))
+            return
         columns = shape.window.columns_at()
         for k, outside in enumerate(((columns < 0) | (columns >= shape.window.width)).T):
             masked = Signal(init=int(outside[0]), name=f"outside_{k}")

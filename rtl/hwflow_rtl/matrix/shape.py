@@ -170,8 +170,10 @@ class MatrixShape:
         shape = self.window
         if not self.patch:
             return shape
-        return replace(shape, width=shape.out_width, kernel=(shape.kernel[0], 1), stride=(shape.stride[0], 1),
-                       dilation=(shape.dilation[0], 1), pads=(shape.pads[0], 0, shape.pads[2], 0))
+        kept = shape.kept and shape.kept_axis == 0  # columns are kept before
+        return replace(shape, kept=kept, width=shape.out_width, kernel=(shape.kernel[0], 1),
+                       stride=(shape.stride[0], 1), dilation=(shape.dilation[0], 1),
+                       pads=(shape.pads[0], 0, shape.pads[2], 0))
 
     @property
     def chunk(self) -> int:

@@ -101,10 +101,11 @@ class BlockWalker(wiring.Component):
             m.d.sync += [hop.eq(choice), ends.eq(Cat(*nest.last).all())]
         m.d.comb += [self.hop.eq(hop), self.ends.eq(ends)]
 
-        for loop, taps, size, port in ((2, shape.columns_at(), shape.width, self.outside_x),
-                                       (3, shape.rows_at(), shape.height, self.outside_y)):
-            if loop == 3 and shape.kept:
-                self.before_first(m, nest, ends)
+        for axis, taps, size, port in ((1, shape.columns_at(), shape.width, self.outside_x),
+                                       (0, shape.rows_at(), shape.height, self.outside_y)):
+            loop = 3 - axis
+            if shape.kept and axis == shape.kept_axis:
+                m.d.comb += port.eq(before_first(m, shape, nest, loop, self.start, ends))
                 continue
             for k, outside in enumerate(((taps < 0) | (taps >= size)).T):
                 flag = Signal(init=int(outside[0]), name=f"{port.name}_{k}")
@@ -116,20 +117,26 @@ class BlockWalker(wiring.Component):
                 m.d.comb += port[k].eq(flag)
         return m
 
-    def before_first(self, m: Module, nest: Nest, ends: Signal) -> None:
-        """Where rows are kept, those before the first frame are in the padding: `outside_y` of the first frames."""
-        frames = self.shape.frames_before()
-        most = int(frames.max())
-        frame = Signal(range(most + 1), name="frame")  # from 0 on, as far as it matters
-        with m.If(self.start & ends & (frame != most)):
-            m.d.sync += frame.eq(frame + 1)
-        for k, until in enumerate(frames.T):
-            flag = Signal(init=int(until[0] > 0), name=f"outside_y_{k}")
-            rows = [(np.flatnonzero(until == count), int(count)) for count in np.unique(until[until > 0])]
-            early = [nest.at(3, map(int, at)) & Mux(ends, frame < count - 1, frame < count) for at, count in rows]
-            with m.If(self.start):
-                m.d.sync += flag.eq(Cat(early).any())
-            m.d.comb += self.outside_y[k].eq(flag)
+
+def before_first(m: Module, shape: WindowShape, windows: Nest, loop: int, start: Value, ends: Value) -> Value:
+    """A flag for each tap row (column) of the window that starts next: it is before the first frame.
+
+    Rows that are kept are so in the first frames alone.  `windows` is a window ahead of the one that starts next, and
+    counts those along the axis in its `loop`; `ends`: that one is the last of its frame.
+    """
+    frames = shape.frames_before()
+    most, flags = int(frames.max()), []
+    frame = Signal(range(most + 1), name="frame")  # from 0 on, as far as it matters
+    with m.If(start & ends & (frame != most)):
+        m.d.sync += frame.eq(frame + 1)
+    for k, until in enumerate(frames.T):
+        flag = Signal(init=int(until[0] > 0), name=f"before_{k}")
+        counts = [(np.flatnonzero(until == count), int(count)) for count in np.unique(until[until > 0])]
+        early = [windows.at(loop, map(int, at)) & Mux(ends, frame < count - 1, frame < count) for at, count in counts]
+        with m.If(start):
+            m.d.sync += flag.eq(Cat(early).any())
+        flags.append(flag)
+    return Cat(flags)
 
 
 class BeatWalker(wiring.Component):

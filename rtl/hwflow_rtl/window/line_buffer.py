@@ -20,7 +20,7 @@ from ..stream.pipeline import adder_luts, delay
 from ..vendor.base import Resources, Technology
 from ..vendor.fitted import fitted
 from .address import BeatWalker, BlockWalker, beat_steps, block_steps, is_power_of_two, sum_with_carry
-from .shape import WindowShape
+from .shape import WindowShape, with_frames_before
 
 #: Words for which a ring has room while a block is decided on, in addition to those that it needs.
 SPARE = 8
@@ -174,27 +174,10 @@ class LineBufferShape:
         control = fitted("LineBuffer", address_bits=address, counter_bits=counters, masked_taps=masked,
                          taps=sum(window.kernel), is_wide=int(wide))
         return (technology.ram_cost(width=self.width, depth=depth, name="ring") + control + wrap_cost(depth, technology)
-                + self.first_frames_cost() + Resources(lut=chains, ff=self.width))
-
-    def first_frames_cost(self) -> Resources:
-        """What finds the padding before the first frame, where rows are kept: a count of frames, and comparisons."""
-        if not self.window.kept:
-            return Resources()
-        frames = self.window.frames_before()
-        bits = int(frames.max()).bit_length()
-        compared = sum(len(np.unique(until[until > 0])) for until in frames.T)
-        return Resources(lut=2 * bits + compared * (1 + bits // 3), ff=bits)
+                + window.kept_cost() + Resources(lut=chains, ff=self.width))
 
     def build(self, technology: Technology) -> LineBuffer:
         return LineBuffer(shape=self, technology=technology)
-
-
-def with_rows_before(frames: npt.NDArray[np.int64], rows: int, value: int) -> npt.NDArray[np.int64]:
-    """Frames [n, height, ...] of a sequence, each below the last `rows` rows before it, which are `value` at first."""
-    count, height, *others = frames.shape
-    before = np.full((rows, *others), value, np.int64)
-    sequence = np.concatenate([before, frames.reshape(count * height, *others)])
-    return np.stack([sequence[n * height:(n + 1) * height + rows] for n in range(count)])
 
 
 class LineBuffer(wiring.Component):
@@ -250,11 +233,12 @@ class LineBuffer(wiring.Component):
         top, left, bottom, right = shape.pads
         frames = np.asarray(frames, dtype=np.int64)
         if shape.kept:
-            frames, top = with_rows_before(frames, top, self.pad_value), 0
+            frames = with_frames_before(frames, shape, self.pad_value)
+            top, left = (0, left) if shape.kept_axis == 0 else (top, 0)
         padded = np.pad(frames, ((0, 0), (top, bottom), (left, right), (0, 0)), constant_values=self.pad_value)
         words = padded.reshape(*padded.shape[:3], shape.groups, shape.group_words, self.lanes)
         rows = (shape.rows_at() + shape.pads[0])[:, None, :, None]  # [out row, out column, tap row, tap column]
-        columns = (shape.columns_at() + left)[None, :, None, :]
+        columns = (shape.columns_at() + shape.pads[1])[None, :, None, :]
         taps = words[:, rows, columns]  # [n, out row, out column, tap row, tap column, group, word, lane]
         taps = np.moveaxis(taps, 5, 3)  # [n, out row, out column, group, tap row, tap column, word, lane]
         blocks = np.repeat(taps[:, :, :, :, None], shape.tiles_per_group, axis=4)

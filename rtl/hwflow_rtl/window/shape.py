@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..stream.times import Times, in_turn
+from ..vendor.base import Resources
 
 IntArray = npt.NDArray[np.int64]
 
@@ -33,7 +34,8 @@ class WindowShape:
         Rows or columns of padding: top, left, bottom, right.
     kept
         The rows above a frame are not padding but the last rows of the frames before it, so many as there would be rows
-        of padding.  Before the first frame they are padding.
+        of padding.  Before the first frame they are padding.  Of a frame of one row without padding above it is so with
+        the columns on its left.
     groups
         Of words: a block sees `words // groups` of them.
     tiles_per_group
@@ -64,14 +66,29 @@ class WindowShape:
             raise ValueError(f"pads of a WindowShape must be at least 0, not {self.pads}")
         if self.words % self.groups:
             raise ValueError(f"groups of a WindowShape must divide its {self.words} words, not {self.groups}")
-        if self.kept and (self.pads[0] > self.reach[0] or self.pads[2]):
-            raise ValueError(f"a WindowShape that keeps rows must have at most {self.reach[0]} above its frames, the "
-                             f"reach of its kernel, and none below, not {self.pads[0]} and {self.pads[2]}")
+        if self.kept:
+            self.check_kept()
         for name, size, reach in (("height", self.height + self.pads[0] + self.pads[2], self.reach[0]),
                                   ("width", self.width + self.pads[1] + self.pads[3], self.reach[1])):
             if reach >= size:
                 raise ValueError(f"{name} of a WindowShape with its padding must be at least that of its dilated "
                                  f"kernel, {reach + 1}, not {size}")
+
+    def check_kept(self) -> None:
+        """ValueError where the rows or columns that are kept are more than a window reaches, or follow each other in no
+        raster of frames."""
+        axis, (before, after) = self.kept_axis, self.pads[self.kept_axis::2]
+        if before > self.reach[axis] or after:
+            raise ValueError(f"a WindowShape that keeps {('rows', 'columns')[axis]} must have at most "
+                             f"{self.reach[axis]} before its frames, the reach of its kernel, and none after, not "
+                             f"{before} and {after}")
+        if axis and (self.height, self.kernel[0], self.pads[2]) != (1, 1, 0):
+            raise ValueError("a WindowShape that keeps columns must have frames and windows of one row")
+
+    @property
+    def kept_axis(self) -> int:
+        """Of what is kept: 0 for rows, 1 for columns."""
+        return 0 if self.pads[0] else 1
 
     @property
     def reach(self) -> tuple[int, int]:
@@ -133,8 +150,19 @@ class WindowShape:
 
     def frames_before(self) -> IntArray:
         """Where rows are kept: of how many first frames the row of each tap is before all frames, [out_height, kernel
-        rows]."""
-        return np.maximum(0, -(self.rows_at() // self.height))
+        rows]; of columns [out_width, kernel columns]."""
+        at = self.columns_at() // self.width if self.kept_axis else self.rows_at() // self.height
+        return np.maximum(0, -at)
+
+    def kept_cost(self) -> Resources:
+        """What finds the padding before the first frame, where rows or columns are kept: a count of frames, and
+        comparisons.  LUT and FF estimated."""
+        if not self.kept:
+            return Resources()
+        frames = self.frames_before()
+        bits = int(frames.max()).bit_length()
+        compared = sum(len(np.unique(until[until > 0])) for until in frames.T)
+        return Resources(lut=2 * bits + compared * (1 + bits // 3), ff=bits)
 
     def columns_at(self) -> IntArray:
         """Input column of each tap, [out_width, kernel columns]; in the padding where not in range(width)."""
@@ -204,6 +232,17 @@ class WindowShape:
         depth >= need(b) - 1 - base(a - 1) - (S(b) - S(a) - 1 - decided) / p for all a <= b.
         """
         return _ring_words(self, interval, feed)
+
+
+def with_frames_before(frames: IntArray, shape: WindowShape, value: int) -> IntArray:
+    """Frames [n, height, width, channels] of a sequence, each behind the rows, or columns, that its window keeps of
+    those before it, which are `value` at first."""
+    axis = 1 + shape.kept_axis
+    kept, size = shape.pads[shape.kept_axis], frames.shape[axis]
+    before = np.full((*frames.shape[1:axis], kept, *frames.shape[axis + 1:]), value, np.int64)
+    sequence = np.concatenate([before, *frames], axis=axis - 1)
+    return np.stack([np.take(sequence, np.arange(n * size, (n + 1) * size + kept), axis=axis - 1)
+                     for n in range(len(frames))])
 
 
 def _room(starts: Times, bases: IntArray, least: IntArray, there: Times) -> Times:
