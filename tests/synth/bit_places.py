@@ -69,3 +69,30 @@ def tiles_of_text(text: str) -> tuple[dict[tuple[int, int], npt.NDArray[np.bool_
         else:
             tiles[int(x), int(y)] = np.array([[bit == "1" for bit in line] for line in lines.split()])
     return tiles, memories
+
+
+class ICE40Bits:
+    """The bits of a bitstream that `bench.bit_flips` turns: those of tiles in which a switch is on or a logic cell has
+    bits, and the contents of block RAMs that are used."""
+
+    def __init__(self, path: Path, device: str):
+        self.changer = Changer(path, device)
+
+    def places(self) -> list[tuple[str, BankBit]]:
+        die, found = self.changer.die, list[tuple[str, BankBit]]()
+        for place, tile in die.tiles.items():
+            if tile.place in die.used or (tile.kind == "logic" and any(tile.has(f"LC_{k}") for k in range(8))):
+                found += [("cells", self.changer.tile_bit(place, row, column))
+                          for row in range(tile.bits.shape[0]) for column in range(tile.bits.shape[1])]
+            if tile.kind == "ramb" and tile.has("RamConfig.PowerUp"):
+                bank, first = die.memory_of(place)
+                found += [("memory", (bank, row, first + column)) for row in range(256) for column in range(16)]
+        return found
+
+    def turned(self, place: tuple[str, BankBit]) -> bytes:
+        kind, bit = place
+        return self.changer.changed([bit], kind)
+
+    def name(self, place: tuple[str, BankBit]) -> str:
+        kind, (bank, row, column) = place
+        return f"{kind} of bank {bank}, row {row}, column {column}"

@@ -56,7 +56,7 @@ class Die:
     """The tiles of `database` with the bits of `image`; what they say goes into `fabric`.
 
     `taken` are the wires that a switch takes something from, `driven` those that one drives.  `globals` are the tiles
-    in which something is taken from each global wire.  `left` are set bits of no tile by (bank, row, column).
+    in which something is taken from each global wire, `used` those with a switch that is on.  `left` are set bits of no tile by (bank, row, column).
     """
 
     def __init__(self, database: Database, image: Image, path: Path):
@@ -76,6 +76,7 @@ class Die:
         self.taken: set[str] = set()
         self.driven: set[str] = set()
         self.globals: dict[str, set[Tile]] = {}
+        self.used: set[Tile] = set()
         self.read_switches()
 
     def wire(self, place: Tile, name: str) -> str:
@@ -145,15 +146,19 @@ class Die:
         self.fabric.switch(source, sink, where)
         self.taken.add(source)
         self.driven.add(sink)
+        self.used.add(switch.tile)
         if "/glb_netwk_" in source:
             self.globals.setdefault(source, set()).add(switch.tile)
 
-    def words_of(self, place: Tile) -> Bits:
-        """The 256 words of the block RAM whose lower tile is at `place`, bit 0 first."""
+    def memory_of(self, place: Tile) -> tuple[int, int]:
+        """The bank with the contents of the block RAM whose lower tile is at `place`, and their first column there."""
         x, y = place
         upper = y >= self.low_rows
-        bank = int(upper) + 2 * int(x >= self.half_x)
-        first = (y - self.low_rows if upper else y - 1) // 2 * ROWS
+        return int(upper) + 2 * int(x >= self.half_x), (y - self.low_rows if upper else y - 1) // 2 * ROWS
+
+    def words_of(self, place: Tile) -> Bits:
+        """The 256 words of that block RAM, bit 0 first."""
+        bank, first = self.memory_of(place)
         return self.memory[bank][:, first:first + ROWS][:, ::-1]
 
 

@@ -1,0 +1,178 @@
+"""What is found when a single bit of a bitstream is wrong: `python -m bench.bit_flips BOARD --build DIR`.
+
+The small design of `tests/sim/small_board.py` is routed for the board.  Random bits, one at a time, are turned in its
+bitstream, whose checksum is made right again: bits of tiles that the design uses and contents of its memories.  Each is
+
+- reported: reading back says what is wrong, or the PLL makes another clock;
+- without effect: the netlist is the same;
+- caught: the simulated netlist answers otherwise, or not at all;
+- not seen: it gives the same answers.
+
+The first line of each bit that is not seen says which cell is other than before.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import random
+import tempfile
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Protocol
+
+from hwflow_base.errors import HwflowError
+from hwflow_sim.board import CompiledBoard, SimulatedBoard, UartLine, compile_board, netlist_design, read_netlist
+from hwflow_sim.cells import MODELS
+
+from hwflow.host import LinkFailed
+from hwflow.synth import Board, load_board, synthesize
+from hwflow.synth.bitstream import bitstream_of
+from hwflow.synth.clock import LayoutClock, layout_clock
+from hwflow.synth.families import FAMILIES
+from hwflow.synth.readback.of_board import pads_of, require_clock
+from hwflow.synth.top import CoreOnBoard
+from hwflow.synth.yosys_json import Module
+from tests.sim.small_board import IDENTITY, answers, linked, noise, small_core
+from tests.synth.bit_places import ICE40Bits
+
+from .merged_netlists import VERILOG, can_merge, meaning_of, merged
+
+DATA = noise(250)
+RESULTS = ("reported", "without effect", "caught", "not seen")
+
+
+class Bits(Protocol):
+    """Of a family: the bits of a bitstream that may be turned."""
+
+    def places(self) -> Sequence[object]:
+        """The bits of all tiles that the design uses, and of its memories."""
+        ...
+
+    def turned(self, place: object) -> bytes:
+        """The bitstream with this bit the other way round and checksums that are right."""
+        ...
+
+    def name(self, place: object) -> str:
+        """The bit for people."""
+        ...
+
+
+#: How the bits of each family are found, of the path of a bitstream and the device.
+FAMILY_BITS = {"ice40": ICE40Bits}
+
+
+class Flips:
+    """The bitstream of the small design for `board`, made in `folder`."""
+
+    def __init__(self, board: Board, folder: Path):
+        self.board, self.folder = board, folder
+        core = small_core(board.technology())
+        synthesize(CoreOnBoard(core, board, identity=IDENTITY), folder / "synth")
+        self.path = bitstream_of(folder / "synth", board)
+        self.clock = layout_clock(folder / "synth" / "layout")
+        self.base = self.read(self.path, self.clock)
+        self.meaning = meaning_of(self.base)
+        self.bits: Bits = FAMILY_BITS[board.family](self.path, board.device)
+
+    def read(self, path: Path, clock: LayoutClock) -> Module:
+        module = FAMILIES[self.board.family].read_back(self.board, path).module(pads_of(self.board, None))
+        require_clock(module, self.board, clock, path)
+        return module
+
+    def netlist(self, place: object) -> Module | str:
+        """The netlist with the bit turned, or what is wrong with it."""
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder) / "top.bin"
+            path.write_bytes(self.bits.turned(place))
+            try:
+                return self.read(path, self.clock)
+            except HwflowError as error:
+                return str(error)
+
+    def compiled(self, module: Module, folder: Path) -> CompiledBoard:
+        """The netlist with choices, ready to run."""
+        models = MODELS[self.board.family]
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / "cells.v").write_text(models.verilog.read_text() + VERILOG)
+        (folder / "netlist.json").write_text(json.dumps({"modules": {"top": module}}))
+        MODELS["merged"] = replace(models, verilog=folder / "cells.v")
+        design = netlist_design(read_netlist(folder / "netlist.json", "merged"),
+                                reset_active_low=self.board.reset_active_low)
+        return compile_board(design, folder=folder / "run", cache=self.folder / "cache", jobs=2)
+
+    def answers(self, compiled: CompiledBoard, number: int) -> bool:
+        """Whether netlist `number` answers as it should, and shows it."""
+        line = UartLine(self.board.clock_mhz * 1e6 / self.board.transport.entry["baud"])
+        try:
+            with SimulatedBoard(compiled, line=line, numbers={"netlist": number}) as simulated:
+                link = linked(simulated)
+                same = link.reset().design == IDENTITY and link.exchange(DATA) == answers(DATA)
+                return same and link.reset().design == IDENTITY and link.exchange(DATA[:40]) == answers(DATA[:40])
+        except (LinkFailed, HwflowError):
+            return False
+
+
+def judged(flips: Flips, places: Sequence[object]) -> dict[object, tuple[str, str]]:
+    """For each bit the result, and why."""
+    found: dict[object, tuple[str, str]] = {}
+    differing: dict[int, tuple[object, Module]] = {}
+    for number, place in enumerate(places, 1):
+        module = flips.netlist(place)
+        if isinstance(module, str):
+            found[place] = "reported", module.splitlines()[-1].strip()
+        elif meaning_of(module) == flips.meaning:
+            found[place] = "without effect", "the netlist is the same"
+        else:
+            differing[number] = place, module
+    together = {number: module for number, (_, module) in differing.items() if can_merge(flips.base, module)}
+    compiled = flips.compiled(merged(flips.base, together), flips.folder / "merged")
+    if not flips.answers(compiled, 0):
+        raise RuntimeError("the bitstream must answer rightly before any bit of it is turned")
+    for number, (place, module) in differing.items():
+        try:
+            design = compiled if number in together else flips.compiled(module, flips.folder / f"alone{number}")
+            same = flips.answers(design, number)
+        except HwflowError as error:
+            found[place] = "reported", str(error).splitlines()[0]
+            continue
+        found[place] = "not seen" if same else "caught", difference(flips, module)
+    return found
+
+
+def difference(flips: Flips, module: Module) -> str:
+    """The first cells that are other than in the base."""
+    cells, ports = meaning_of(module)
+    names = [name for name in {**flips.meaning[0], **cells} if flips.meaning[0].get(name) != cells.get(name)]
+    texts = []
+    for name in names[:3]:
+        old, new = flips.base["cells"].get(name), module["cells"].get(name)
+        if old and new and old["type"] == new["type"]:
+            texts.append(f"{name} ({new['type']}): " + ", ".join(
+                f"{key} {old['parameters'][key]} -> {value}" for key, value in new["parameters"].items()
+                if old["parameters"].get(key) != value and len(value) < 33) or f"{name} is connected otherwise")
+        else:
+            texts.append(f"{name}: {old['type'] if old else 'none'} -> {new['type'] if new else 'none'}")
+    return "; ".join([*texts, *(["ports"] if ports != flips.meaning[1] else [])])
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("board")
+    parser.add_argument("--build", type=Path, required=True)
+    parser.add_argument("--count", type=int, default=300)
+    parser.add_argument("--seed", type=int, default=1)
+    options = parser.parse_args()
+    flips = Flips(load_board(options.board), options.build)
+    places = random.Random(options.seed).sample(list(flips.bits.places()), options.count)
+    found = judged(flips, places)
+    for place, (result, why) in found.items():
+        print(f"{result}: {flips.bits.name(place)}: {why}")
+    counts = Counter(result for result, _ in found.values())
+    print(f"{options.board}: {len(found)} bits: " + ", ".join(f"{counts[result]} {result}" for result in RESULTS))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,131 @@
+"""Many netlists that differ in a few cells, as one of which a number chooses each when a simulation starts.
+
+So a simulator compiles once for hundreds of changed designs.  A net is known by its driver: cell, pin and bit, or port
+and bit; cells have the same names in all netlists.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+
+from hwflow.synth.yosys_json import Bit, Cell, Module
+
+#: Passes on OTHER in the simulation of netlist NUMBER (+netlist=NUMBER), else BASE.
+CHOICE = "hwflow_choice"
+VERILOG = f"""
+module {CHOICE} (input BASE, OTHER, output O);
+  parameter [31:0] NUMBER = 0;
+  integer chosen;
+  initial if (!$value$plusargs("netlist=%d", chosen)) chosen = 0;
+  assign O = chosen == NUMBER ? OTHER : BASE;
+endmodule
+"""
+
+Driver = tuple[str, str, int] | str
+
+
+def drivers_of(module: Module) -> dict[Bit, Driver]:
+    """The driver of each net; levels are themselves."""
+    found: dict[Bit, Driver] = {level: level for level in "01xz"}
+    for name, port in module["ports"].items():
+        if port["direction"] != "output":
+            found |= {bit: ("port", name, k) for k, bit in enumerate(port["bits"])}
+    for name, cell in module["cells"].items():
+        for pin, direction in cell["port_directions"].items():
+            if direction == "output":
+                found |= {bit: (name, pin, k) for k, bit in enumerate(cell["connections"][pin])}
+    return found
+
+
+def meaning_of(module: Module) -> tuple[dict[str, object], dict[str, object]]:
+    """Cells and ports without numbers of nets: equal for netlists that are the same."""
+    drivers = drivers_of(module)
+    cells: dict[str, object] = {}
+    for name, cell in module["cells"].items():
+        inputs = {pin: [drivers[bit] for bit in bits] for pin, bits in cell["connections"].items()
+                  if cell["port_directions"][pin] != "output"}
+        outputs = {pin: len(bits) for pin, bits in cell["connections"].items() if pin not in inputs}
+        cells[name] = (cell["type"], cell["parameters"], inputs, outputs)
+    ports: dict[str, object] = {name: (port["direction"], [drivers[bit] for bit in port["bits"]])
+                                for name, port in module["ports"].items()}
+    return cells, ports
+
+
+def can_merge(base: Module, other: Module) -> bool:
+    """Whether the ports of both have the same directions."""
+    return ({name: (port["direction"], len(port["bits"])) for name, port in base["ports"].items()}
+            == {name: (port["direction"], len(port["bits"])) for name, port in other["ports"].items()}
+            and "inout" not in {port["direction"] for port in base["ports"].values()})
+
+
+def merged(base: Module, others: Mapping[int, Module]) -> Module:
+    """`base`, with the netlists `others` under their numbers, which are not 0."""
+    return Merger(base).module(others)
+
+
+class Merger:
+    def __init__(self, base: Module):
+        self.base, self.meaning = copy.deepcopy(base), meaning_of(base)
+        self.nets = {driver: bit for bit, driver in drivers_of(base).items()}
+        self.next = 1 + max(bit for bit in self.nets.values() if isinstance(bit, int))
+        self.choices: dict[Bit, list[tuple[int, Bit]]] = defaultdict(list)
+        self.outputs: dict[tuple[str, int], list[tuple[int, Bit]]] = defaultdict(list)
+
+    def new(self) -> int:
+        self.next += 1
+        return self.next - 1
+
+    def module(self, others: Mapping[int, Module]) -> Module:
+        for number, other in others.items():
+            self.add(number, other)
+        cells, used = self.base["cells"], drivers_of(self.base)
+        for net, choices in self.choices.items():
+            name, pin, k = used[net]
+            inner = self.new()
+            cells[str(name)]["connections"][str(pin)][int(k)] = inner
+            self.choose(f"choice_{net}", inner, choices, net)
+        for (name, k), choices in self.outputs.items():
+            end = self.new()
+            self.choose(f"choice_{name}_{k}", self.base["ports"][name]["bits"][k], choices, end)
+            self.base["ports"][name]["bits"][k] = end
+        return self.base
+
+    def choose(self, name: str, inner: Bit, choices: Sequence[tuple[int, Bit]], out: Bit) -> None:
+        """Cells that give `out`: one of `choices`, else `inner`."""
+        for at, (number, other) in enumerate(choices):
+            end = out if at == len(choices) - 1 else self.new()
+            self.base["cells"][f"{name}_{number}"] = {
+                "type": CHOICE, "parameters": {"NUMBER": f"{number:032b}"}, "attributes": {},
+                "port_directions": {"BASE": "input", "OTHER": "input", "O": "output"},
+                "connections": {"BASE": [inner], "OTHER": [other], "O": [end]}}
+            inner = end
+
+    def add(self, number: int, other: Module) -> None:
+        """The cells of `other` that are not those of the base, beside them."""
+        (cells, ports), drivers = meaning_of(other), drivers_of(other)
+        changed = [name for name, cell in cells.items() if self.meaning[0].get(name) != cell]
+        private: dict[Driver, Bit] = {}
+        for name in changed:
+            for pin, bits in other["cells"][name]["connections"].items():
+                if other["cells"][name]["port_directions"][pin] == "output":
+                    private |= {(name, pin, k): self.new() for k in range(len(bits))}
+
+        def net(bit: Bit) -> Bit:
+            driver = drivers[bit]
+            return private[driver] if driver not in self.nets else self.nets[driver]
+
+        for name in changed:
+            cell: Cell = copy.deepcopy(other["cells"][name])
+            for pin, bits in cell["connections"].items():
+                output = cell["port_directions"][pin] == "output"
+                cell["connections"][pin] = [private[name, pin, k] if output else net(bit) for k, bit in enumerate(bits)]
+            self.base["cells"][f"netlist{number}_{name}"] = cell
+        for driver, bit in private.items():
+            if driver in self.nets:
+                self.choices[self.nets[driver]].append((number, bit))
+        for name, port in other["ports"].items():
+            for k, bit in enumerate(port["bits"]):
+                if port["direction"] == "output" and ports[name] != self.meaning[1][name]:
+                    self.outputs[name, k].append((number, net(bit)))
