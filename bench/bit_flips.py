@@ -32,7 +32,7 @@ from hwflow.synth import Board, load_board, synthesize
 from hwflow.synth.bitstream import bitstream_of
 from hwflow.synth.clock import LayoutClock, layout_clock
 from hwflow.synth.families import FAMILIES
-from hwflow.synth.readback.of_board import pads_of, require_clock
+from hwflow.synth.readback.of_board import pads_of, require_clock, require_pulls
 from hwflow.synth.top import CoreOnBoard
 from hwflow.synth.yosys_json import Module
 from tests.sim.small_board import IDENTITY, answers, linked, noise, small_core
@@ -78,7 +78,9 @@ class Flips:
         self.bits: Bits = FAMILY_BITS[board.family](self.path, board.device)
 
     def read(self, path: Path, clock: LayoutClock) -> Module:
-        module = FAMILIES[self.board.family].read_back(self.board, path).module(pads_of(self.board, None))
+        fabric = FAMILIES[self.board.family].read_back(self.board, path)
+        require_pulls(fabric, self.board, None)
+        module = fabric.module(pads_of(self.board, None))
         require_clock(module, self.board, clock, path)
         return module
 

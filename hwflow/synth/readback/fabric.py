@@ -47,12 +47,14 @@ class ReadCell:
 class Fabric:
     """The cells and switches of the bitstream in `path`, and what is wrong with them.
 
-    `defaults`: the level of wires that no switch drives, where the device defines one.
+    `defaults`: the level of wires that no switch drives, where the device defines one.  `pulls`: "up" or "none" for
+    pads whose bits say it.
     """
 
     path: Path
     defaults: Mapping[Wire, str] = field(default_factory=dict)
     problems: list[str] = field(default_factory=list)
+    pulls: dict[str, str] = field(default_factory=dict)
     _switches: dict[Wire, Driver] = field(default_factory=dict)
     _cells: dict[str, ReadCell] = field(default_factory=dict)
     _pads: dict[str, tuple[str, Wire, str]] = field(default_factory=dict)

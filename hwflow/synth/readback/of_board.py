@@ -15,6 +15,7 @@ from ..clock import PRIMITIVES, LayoutClock, output_of
 from ..families import FAMILIES
 from ..top import leds_of
 from ..yosys_json import Module, numbers_of
+from .fabric import Fabric
 
 NETLIST = "netlist.json"
 
@@ -27,12 +28,22 @@ def netlist_of(bitstream: Path, board: Board, folder: Path, *, clock: LayoutCloc
     promises.  HwflowError where the bits are no design with these ports and this clock.
     """
     def make(place: Path) -> None:
-        module = FAMILIES[board.family].read_back(board, bitstream).module(pads_of(board, memory))
+        fabric = FAMILIES[board.family].read_back(board, bitstream)
+        require_pulls(fabric, board, memory)
+        module = fabric.module(pads_of(board, memory))
         require_clock(module, board, clock, bitstream)
         (place / NETLIST).write_text(json.dumps({"modules": {"top": module}}), encoding="utf-8")
 
     cached_step(folder, digest(bitstream, repr(board), repr(memory), repr(clock)), make)
     return folder / NETLIST
+
+
+def require_pulls(fabric: Fabric, board: Board, memory: BoardMemory | None) -> None:
+    """A problem for each pad that pulls up and must not, or the other way round."""
+    for pin in ports_of(board, leds=leds_of(board), memory=memory).values():
+        wanted, found = pin.pull or "none", fabric.pulls.get(pin.name)
+        if found is not None and found != wanted:
+            fabric.problem(f"pad {pin.name}", f"its pull must be '{wanted}', as the board file has it, not '{found}'")
 
 
 def pads_of(board: Board, memory: BoardMemory | None) -> dict[str, list[str]]:

@@ -248,12 +248,18 @@ module SB_IO (
       initial $fatal(1, "a pad of type %b with latches or negative edges has no model", PIN_TYPE);
     end
   endgenerate
-  reg took = 0, took_low = 0, drives = 0, high = 0, level = 0;
-  always @(posedge INPUT_CLK) took <= PIN_I;
-  always @(negedge INPUT_CLK) took_low <= PIN_I;
-  always @(posedge OUTPUT_CLK) begin high <= D_OUT_0; drives <= OUTPUT_ENABLE; end
+  // The enable is taken at the rising edge, and holds for the falling one after it.
+  reg took = 0, took_low = 0, drives = 0, high = 0, low = 0, level = 0, takes = 0, gives = 0;
+  always @(posedge INPUT_CLK) begin takes <= CLOCK_ENABLE; if (CLOCK_ENABLE) took <= PIN_I; end
+  always @(negedge INPUT_CLK) if (takes) took_low <= PIN_I;
+  always @(posedge OUTPUT_CLK) begin
+    gives <= CLOCK_ENABLE;
+    if (CLOCK_ENABLE) begin high <= D_OUT_0; drives <= OUTPUT_ENABLE; end
+  end
+  always @(negedge OUTPUT_CLK) if (gives) low <= D_OUT_1;
   // One register at both edges: a choice by the clock would show a level that is not there.
-  always @(posedge OUTPUT_CLK, negedge OUTPUT_CLK) level <= OUTPUT_CLK ? D_OUT_0 : D_OUT_1;
+  always @(posedge OUTPUT_CLK, negedge OUTPUT_CLK)
+    level <= OUTPUT_CLK ? (CLOCK_ENABLE ? D_OUT_0 : high) : (gives ? D_OUT_1 : low);
   assign D_IN_0 = PIN_TYPE[0] ? PIN_I : took, D_IN_1 = took_low;
   assign PIN_O = PIN_TYPE[3:2] == 0 ? level : PIN_TYPE[3:2] == 1 ? high : PIN_TYPE[3:2] == 2 ? D_OUT_0 : !high;
   assign PIN_OE = PIN_TYPE[5:4] == 0 ? 1'b0 : PIN_TYPE[5:4] == 1 ? 1'b1 : PIN_TYPE[5:4] == 2 ? OUTPUT_ENABLE : drives;

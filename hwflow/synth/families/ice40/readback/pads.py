@@ -142,6 +142,7 @@ class PadReader:
             if not pulls and self.pad in self.die.database.input_enables:
                 self.die.fabric.problem(self.where, "is not used, and must pull up")
             return
+        self.die.fabric.pulls[self.pin] = "up" if pulls else "none"
         if self.out == NO_OUTPUT and self.into == PLAIN_INPUT and "D_IN_1" not in taken:
             self.die.fabric.pad(self.pin, "input", pad_wire(self.pad), self.where)
             if taken:
@@ -153,7 +154,9 @@ class PadReader:
 
     def read_pll(self) -> None:
         """The pad of a PLL's output: only what goes out is its own, or the clock that goes into the PLL."""
-        enabled, _ = pull_up(self.die, self.pad)
+        enabled, pulls = pull_up(self.die, self.pad)
+        if enabled or self.out != NO_OUTPUT:
+            self.die.fabric.pulls[self.pin] = "up" if pulls else "none"
         if enabled:
             self.die.fabric.pad(self.pin, "input", pad_wire(self.pad), self.where)
         if self.out == PLAIN_OUTPUT:
@@ -180,9 +183,10 @@ class PadReader:
                 pins["OUTPUT_ENABLE"] = [self.wire("OUT_ENB")]
                 die.defaults[self.wire("OUT_ENB")] = "1"
             die.defaults.update(dict.fromkeys((self.wire("D_OUT_0"), self.wire("D_OUT_1")), "0"))
-        for name in ("cen", "latch"):
-            if self.shared(name) in die.driven:
-                die.fabric.problem(self.where, f"io_global/{name} of a pad has no model")
+        pins["CLOCK_ENABLE"] = [self.shared("cen")]
+        die.defaults[self.shared("cen")] = "1"
+        if self.shared("latch") in die.driven:
+            die.fabric.problem(self.where, "io_global/latch of a pad has no model")
         die.fabric.pad(self.pin, "inout", pad_wire(self.pad), self.where)
         die.fabric.cell("pad_{}_{}_{}".format(*self.place, self.number), "SB_IO",
                         {"PIN_TYPE": f"{self.kind:06b}", "NEG_TRIGGER": str(falls & 1)}, pins, taken, self.where)
