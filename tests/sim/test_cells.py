@@ -207,7 +207,8 @@ def pads(types: list[str]) -> str:
              "reg [3:0] since = 0; always @(posedge clk) since <= since + !since[3];"]
     for n, kind in enumerate(types):
         common = (f".PIN_TYPE(6'b{kind})) {{}}{n} (.INPUT_CLK(slow), .OUTPUT_CLK(slow), "
-                  f".CLOCK_ENABLE(r{n}[4] | !since[3]), .LATCH_INPUT_VALUE(1'b0), .D_OUT_0(r{n}[0]), .D_OUT_1(r{n}[1]), .OUTPUT_ENABLE(r{n}[2]), ")
+                  f".CLOCK_ENABLE(r{n}[4] | !since[3]), .LATCH_INPUT_VALUE(1'b0), .D_OUT_0(r{n}[0]), "
+                  f".D_OUT_1(r{n}[1]), .OUTPUT_ENABLE(r{n}[2]), ")
         lines += [
             f"reg [4:0] r{n} = 0; always @(posedge slow) r{n} <= $urandom;",
             f"wire o{n}, drives{n}, shared{n}, ours{n}, theirs{n}, in{n} = drives{n} ? o{n} : r{n}[3];",

@@ -56,7 +56,8 @@ class Die:
     """The tiles of `database` with the bits of `image`; what they say goes into `fabric`.
 
     `taken` are the wires that a switch takes something from, `driven` those that one drives.  `globals` are the tiles
-    in which something is taken from each global wire, `used` those with a switch that is on.  `left` are set bits of no tile by (bank, row, column).
+    in which something is taken from each global wire, `used` those with a switch that is on.  `left` are set bits of no
+    tile by (bank, row, column).
     """
 
     def __init__(self, database: Database, image: Image, path: Path):
