@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 import random
-import subprocess
 from collections import Counter
 from pathlib import Path
 
@@ -19,9 +18,9 @@ from hwflow_sim.board import SimulatedBoard, UartLine, compile_board, netlist_de
 
 from hwflow.synth.families.ice40.readback.database import find_database
 from hwflow.synth.families.ice40.readback.reader import read_back
-from hwflow.synth.toolchain import find_tool
 from tests.sim.test_cells import bits, ice40
 from tests.synth.conftest import need
+from tests.synth.ice40_tools import pack
 
 #: Pins of both packages.
 PINS = {"up5k": ("sg48", {"clk": ["35"], "rx": ["6"], "tx": ["9"],
@@ -105,21 +104,6 @@ def multiplier(n: int, chance: random.Random) -> list[str]:
             f"SB_MAC16 #({parameters}) mac{n} (.CLK(clk), {', '.join(pins)}, .O(p{n}o), .CO(p{n}c));"]
 
 
-def routed(device: str, folder: Path) -> tuple[Path, Path]:
-    """(yosys' netlist, the bitstream) of `top`."""
-    package, pins = PINS[device]
-    (folder / "top.v").write_text(top(device))
-    bits_of = {f"{port}[{k}]" if len(of) > 1 else port: pin for port, of in pins.items() for k, pin in enumerate(of)}
-    (folder / "top.pcf").write_text("".join(f"set_io {bit} {pin}\n" for bit, pin in bits_of.items()))
-    synth = f"synth_ice40 -device {device[0].replace('h', 'hx')} -top top -json top.json"
-    for name, arguments in (("yosys", ["-q", "-p", f"read_verilog top.v; {synth}"]),
-                            ("nextpnr-ice40", [f"--{device}", "--package", package, "--pcf", "top.pcf", "--json",
-                                               "top.json", "--asc", "top.asc", "--seed", "1", "-q"]),
-                            ("icepack", ["top.asc", "top.bin"])):
-        subprocess.run([*find_tool(name).command, *arguments], cwd=folder, check=True)
-    return folder / "top.json", folder / "top.bin"
-
-
 def seen(netlist: Path, folder: Path, cache: Path) -> list[int]:
     """What the LEDs show from time to time."""
     compiled = compile_board(netlist_design(read_netlist(netlist, "ice40")), folder=folder, cache=cache, jobs=2)
@@ -140,8 +124,8 @@ def test_all_cells_are_read_back(device: str, tmp_path: Path, cache: Path) -> No
         find_database({"up5k": "5k", "hx8k": "8k"}[device])
     except MissingTool as error:
         pytest.skip(str(error))
-    given, bitstream = routed(device, tmp_path)
     package, pins = PINS[device]
+    given, bitstream = pack(top(device), device, package, pins, tmp_path)
     module = read_back(device, package, bitstream).module(pins)
     back = tmp_path / "back.json"
     back.write_text(json.dumps({"modules": {"top": module}}))

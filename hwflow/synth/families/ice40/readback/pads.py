@@ -170,19 +170,8 @@ class PadReader:
         if falls not in (0, BOTH):
             die.fabric.problem(self.where, "NegClk must have both of its bits or none")
         pins = {"PACKAGE_PIN": [pad_wire(self.pad)], **{name: [self.wire(name)] for name in taken}}
-        if taken and self.into != PLAIN_INPUT:
-            pins["INPUT_CLK"] = [self.shared("inclk")]
-        drives, sends = self.out >> 2, self.out & 0b11
-        if drives:
-            pins["D_OUT_0"] = [self.wire("D_OUT_0")]
-            if sends == 0:
-                pins["D_OUT_1"] = [self.wire("D_OUT_1")]
-            if sends != PLAIN_OUTPUT & 0b11 or drives == 0b11:
-                pins["OUTPUT_CLK"] = [self.shared("outclk")]
-            if drives >= 0b10:
-                pins["OUTPUT_ENABLE"] = [self.wire("OUT_ENB")]
-                die.defaults[self.wire("OUT_ENB")] = "1"
-            die.defaults.update(dict.fromkeys((self.wire("D_OUT_0"), self.wire("D_OUT_1")), "0"))
+        pins |= {name: [wire] for name, wire in self.inputs().items() if wire in die.driven or self.needs(name, taken)}
+        die.defaults.update({self.wire("OUT_ENB"): "1", self.wire("D_OUT_0"): "0", self.wire("D_OUT_1"): "0"})
         pins["CLOCK_ENABLE"] = [self.shared("cen")]
         die.defaults[self.shared("cen")] = "1"
         if self.shared("latch") in die.driven:
@@ -190,3 +179,16 @@ class PadReader:
         die.fabric.pad(self.pin, "inout", pad_wire(self.pad), self.where)
         die.fabric.cell("pad_{}_{}_{}".format(*self.place, self.number), "SB_IO",
                         {"PIN_TYPE": f"{self.kind:06b}", "NEG_TRIGGER": str(falls & 1)}, pins, taken, self.where)
+
+    def inputs(self) -> dict[str, str]:
+        """The wires of the cell's inputs, but for those of both pads that have no clock."""
+        return {"D_OUT_0": self.wire("D_OUT_0"), "D_OUT_1": self.wire("D_OUT_1"),
+                "OUTPUT_ENABLE": self.wire("OUT_ENB"), "INPUT_CLK": self.shared("inclk"),
+                "OUTPUT_CLK": self.shared("outclk")}
+
+    def needs(self, name: str, taken: list[str]) -> bool:
+        """Whether a pad of this kind does something with an input."""
+        drives, sends = self.out >> 2, self.out & 0b11
+        return {"D_OUT_0": drives != 0, "D_OUT_1": drives != 0 and sends == 0b00, "OUTPUT_ENABLE": drives >= 0b10,
+                "INPUT_CLK": "D_IN_1" in taken or (bool(taken) and self.into != PLAIN_INPUT),
+                "OUTPUT_CLK": drives == 0b11 or (drives != 0 and sends != PLAIN_OUTPUT & 0b11)}[name]
