@@ -92,7 +92,7 @@ class Flips:
             try:
                 return self.read(path, self.clock)
             except HwflowError as error:
-                return str(error)
+                return problem_of(error)
 
     def compiled(self, module: Module, folder: Path) -> CompiledBoard:
         """The netlist with choices, ready to run."""
@@ -117,6 +117,12 @@ class Flips:
             return False
 
 
+def problem_of(error: HwflowError) -> str:
+    """What is wrong, the first of several things."""
+    lines = error.why.splitlines()
+    return lines[min(1, len(lines) - 1)].strip()
+
+
 def judged(flips: Flips, places: Sequence[object]) -> dict[object, tuple[str, str]]:
     """For each bit the result, and why."""
     found: dict[object, tuple[str, str]] = {}
@@ -124,7 +130,7 @@ def judged(flips: Flips, places: Sequence[object]) -> dict[object, tuple[str, st
     for number, place in enumerate(places, 1):
         module = flips.netlist(place)
         if isinstance(module, str):
-            found[place] = "reported", module.splitlines()[-1].strip()
+            found[place] = "reported", module
         elif meaning_of(module) == flips.meaning:
             found[place] = "without effect", "the netlist is the same"
         else:
@@ -138,7 +144,7 @@ def judged(flips: Flips, places: Sequence[object]) -> dict[object, tuple[str, st
             design = compiled if number in together else flips.compiled(module, flips.folder / f"alone{number}")
             same = flips.answers(design, number)
         except HwflowError as error:
-            found[place] = "reported", str(error).splitlines()[0]
+            found[place] = "reported", problem_of(error)
             continue
         found[place] = "not seen" if same else "caught", difference(flips, module)
     return found
@@ -153,8 +159,9 @@ def difference(flips: Flips, module: Module) -> str:
         old, new = flips.base["cells"].get(name), module["cells"].get(name)
         if old and new and old["type"] == new["type"]:
             texts.append(f"{name} ({new['type']}): " + ", ".join(
-                f"{key} {old['parameters'][key]} -> {value}" for key, value in new["parameters"].items()
-                if old["parameters"].get(key) != value and len(value) < 33) or f"{name} is connected otherwise")
+                f"{key} {old['parameters'][key]} -> {value}" if len(value) < 33 else key
+                for key, value in new["parameters"].items() if old["parameters"].get(key) != value)
+                or f"{name} is connected otherwise")
         else:
             texts.append(f"{name}: {old['type'] if old else 'none'} -> {new['type'] if new else 'none'}")
     return "; ".join([*texts, *(["ports"] if ports != flips.meaning[1] else [])])
