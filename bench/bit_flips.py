@@ -65,23 +65,20 @@ FAMILY_BITS = {"ice40": ICE40Bits}
 
 
 class Flips:
-    """The bitstream of the small design for `board`, made in `folder`."""
+    """The bitstream of the small design for `board` in `path`, whose PLL makes `clock`; `folder` is for simulations."""
 
-    def __init__(self, board: Board, folder: Path):
-        self.board, self.folder = board, folder
-        core = small_core(board.technology())
-        synthesize(CoreOnBoard(core, board, identity=IDENTITY), folder / "synth")
-        self.path = bitstream_of(folder / "synth", board)
-        self.clock = layout_clock(folder / "synth" / "layout")
-        self.base = self.read(self.path, self.clock)
+    def __init__(self, board: Board, folder: Path, path: Path, clock: LayoutClock | None):
+        self.board, self.folder, self.path, self.clock = board, folder, path, clock
+        self.base = self.read(self.path)
         self.meaning = meaning_of(self.base)
         self.bits: Bits = FAMILY_BITS[board.family](self.path, board.device)
 
-    def read(self, path: Path, clock: LayoutClock) -> Module:
+    def read(self, path: Path) -> Module:
         fabric = FAMILIES[self.board.family].read_back(self.board, path)
         require_pulls(fabric, self.board, None)
         module = fabric.module(pads_of(self.board, None))
-        require_clock(module, self.board, clock, path)
+        if self.clock is not None:
+            require_clock(module, self.board, self.clock, path)
         return module
 
     def netlist(self, place: object) -> Module | str:
@@ -90,7 +87,7 @@ class Flips:
             path = Path(folder) / "top.bin"
             path.write_bytes(self.bits.turned(place))
             try:
-                return self.read(path, self.clock)
+                return self.read(path)
             except HwflowError as error:
                 return problem_of(error)
 
@@ -115,6 +112,12 @@ class Flips:
                 return same and link.reset().design == IDENTITY and link.exchange(DATA[:40]) == answers(DATA[:40])
         except (LinkFailed, HwflowError):
             return False
+
+
+def routed(board: Board, folder: Path) -> Flips:
+    """The small design made for `board` in `folder`."""
+    synthesize(CoreOnBoard(small_core(board.technology()), board, identity=IDENTITY), folder / "synth")
+    return Flips(board, folder, bitstream_of(folder / "synth", board), layout_clock(folder / "synth" / "layout"))
 
 
 def problem_of(error: HwflowError) -> str:
@@ -174,7 +177,7 @@ def main() -> None:
     parser.add_argument("--count", type=int, default=300)
     parser.add_argument("--seed", type=int, default=1)
     options = parser.parse_args()
-    flips = Flips(load_board(options.board), options.build)
+    flips = routed(load_board(options.board), options.build)
     places = random.Random(options.seed).sample(list(flips.bits.places()), options.count)
     found = judged(flips, places)
     for place, (result, why) in found.items():
