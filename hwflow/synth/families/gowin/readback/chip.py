@@ -12,7 +12,7 @@ import importlib.resources
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
 from hwflow_base.errors import HwflowError, MissingTool
 
@@ -74,20 +74,29 @@ class Chip:
         return {pin: place for pin, (place, _) in self.db.pinout[variant][package].items()}
 
 
-def fuses(table: Mapping[tuple[int, ...], Iterable[Spot]], attributes: frozenset[int]) -> set[Spot]:
-    """The bits that a table sets for attributes: those of the rows whose positive numbers are all among them and whose
-    negative ones, the defaults, are not.  Zeros fill a row."""
-    bits: set[Spot] = set()
-    for row, spots in table.items():
-        key = [number for number in row if number]
-        if all(number in attributes if number > 0 else -number not in attributes for number in key):
-            bits.update(map(spot, spots))
-    return bits
-
-
-def spot(values: Iterable[int]) -> Spot:
+def as_spot(values: Iterable[int]) -> Spot:
     row, column = values
     return row, column
+
+
+class Row(NamedTuple):
+    """A row of a table: its bits are set where all of `wanted` are among the attributes and none of `defaults` is."""
+
+    wanted: frozenset[int]
+    defaults: frozenset[int]
+    spots: frozenset[Spot]
+
+
+def rows_of(table: Mapping[tuple[int, ...], Iterable[Iterable[int]]]) -> list[Row]:
+    """A table of the database: numbers of defaults are negative, zeros fill a row."""
+    return [Row(frozenset(n for n in key if n > 0), frozenset(-n for n in key if n < 0), frozenset(map(as_spot, spots)))
+            for key, spots in table.items()]
+
+
+def fuses(table: Iterable[Row], attributes: frozenset[int]) -> frozenset[Spot]:
+    """The bits that a table sets for attributes."""
+    return frozenset[Spot]().union(*(row.spots for row in table if row.wanted <= attributes
+                                     and not row.defaults & attributes))
 
 
 @lru_cache(maxsize=4)

@@ -10,9 +10,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from .chip import fuses
+from .chip import as_spot, fuses, rows_of
 from .settings import UNSET, Settings
-from .tiles import Tile, as_spot
+from .tiles import Tile
 from .tracing import Tracing
 
 #: Attributes of a PLL without anything dynamic, whose feedback is inside.
@@ -44,11 +44,9 @@ class Pll:
     def __init__(self, tracing: Tracing, tile: Tile):
         self.tracing, self.tile = tracing, tile
         self.ports = tile.data.bels["RPLLA"].portmap
-        chip = tracing.chip
-        inward = 1 if tile.column < chip.db.cols // 2 else -1
+        inward = 1 if tile.column < tracing.chip.db.cols // 2 else -1
         parts = [tracing.tiles[tile.row, tile.column + inward * k] for k in range(MORE_TILES + 1)]
-        self.settings = Settings(chip, "PLL", [(part, chip.db.shortval.get(part.kind, {}).get("PLL", {}))
-                                               for part in parts], tracing.fabric)
+        self.settings = Settings(tracing.chip, "PLL", "PLL", parts, tracing.fabric)
         self.made = False
         for name in OUTPUTS:
             tracing.makers[tracing.name(tile, self.ports[name])] = self.make
@@ -83,8 +81,8 @@ class Pll:
         chip = self.tracing.chip
         codes = chip.attributes("PLL", attributes) | {
             code for k in range(ZEROS) if (code := chip.db.logicinfo["PLL"].get((k, 0)))}
-        for tile, table in self.settings.parts:
-            wanted = fuses(table, codes)
+        for tile in self.settings.parts:
+            wanted = fuses(rows_of(chip.db.shortval.get(tile.kind, {}).get("PLL", {})), codes)
             tile.take(wanted)
             for spot in sorted(wanted - tile.bits):
                 self.tracing.fabric.problem(tile.where, f"bit {spot} of the PLL must be set, as it is with dividers "
@@ -99,7 +97,7 @@ def read_configuration(tracing: Tracing) -> None:
     for tile in tracing.tiles.values():
         for name, codes in wanted.items():
             if table := chip.db.shortval.get(tile.kind, {}).get(name):
-                bits = fuses(table, codes)
+                bits = fuses(rows_of(table), codes)
                 tile.take(bits)
                 for spot in sorted(bits - tile.bits):
                     tracing.fabric.problem(tile.where, f"bit {spot} must be set: the chip's {name} is not what every "

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from .chip import Spot
-from .tiles import Tile, as_spot
+from .chip import Spot, as_spot
+from .tiles import Tile
 from .tracing import Pin, Tracing
 
 #: Slices with flip-flops, and tables, of a tile.
@@ -47,9 +47,13 @@ class Logic:
         #: Tables and carries that a cell was made of.
         self.used: set[tuple[str, int]] = set()
         self.spots: dict[int, list[dict[str, frozenset[Spot]]]] = {}
+        tracing.logic = self.drive
 
     def read(self, tile: Tile) -> None:
-        """The settings of a tile, and what makes the drivers of its wires."""
+        """The settings of a tile."""
+        if not tile.bits:
+            self.tables[tile.where], self.slices[tile.where] = [ONES] * TABLES, [frozenset()] * SLICES
+            return
         self.tables[tile.where] = [
             ONES ^ sum(1 << entry for entry, spots in tile.data.bels[f"LUT{k}"].flags.items()
                        if tile.take(map(as_spot, spots)))
@@ -59,7 +63,6 @@ class Logic:
             for settings in self.settings_of(tile)]
         db = self.tracing.chip.db
         memory = db.shortval[tile.kind].get(MEMORY, {}).get((db.logicinfo["SLICE"].get((0, 2), 2), 0))
-        self.register(tile)
         if memory and tile.take(map(as_spot, memory)):
             self.memories.add(tile.where)
 
@@ -74,14 +77,14 @@ class Logic:
             self.spots[tile.kind] = [{name: table[row] for name, row in rows.items()} for table in tables]
         return self.spots[tile.kind]
 
-    def register(self, tile: Tile) -> None:
-        makers, name = self.tracing.makers, self.tracing.name
-        for k in range(TABLES):
-            makers[name(tile, f"F{k}")] = lambda k=k: self.make_output(tile, k)  # type: ignore[misc]
-            makers[name(tile, f"OF{k}")] = lambda k=k: self.make_join(tile, k)  # type: ignore[misc]
-        for k in range(2 * SLICES):
-            makers[name(tile, f"Q{k}")] = lambda k=k: self.make_flip_flop(tile, k)  # type: ignore[misc]
-            makers[name(tile, f"COUT{k}")] = lambda k=k: self.make_carry(tile, k)  # type: ignore[misc]
+    def drive(self, tile: Tile, wire: str) -> None:
+        """The cell that drives a wire of a tile of logic, if one does; a carry is a wire of the cell that takes it."""
+        kind, k = wire.rstrip("0123456789"), int(wire[-1]) if wire[-1].isdigit() else 0
+        if kind == "CIN" and k == 0:
+            tile, k = self.tracing.tiles.get((tile.row, tile.column - 1), tile), 2 * SLICES
+        makers = {"F": self.make_output, "OF": self.make_join, "Q": self.make_flip_flop, "CIN": self.make_carry}
+        if tile.where in self.tables and kind in makers and wire[:-1] == kind:
+            makers[kind](tile, k - 1 if kind == "CIN" else k)
 
     def adds(self, tile: Tile, k: int) -> bool:
         return k < 2 * SLICES and "adders" in self.slices[tile.where][k // 2]

@@ -37,11 +37,9 @@ class Memory:
 
     def __init__(self, tracing: Tracing, tile: Tile, contents: Bitmap):
         self.tracing, self.tile, self.contents = tracing, tile, contents
-        chip = tracing.chip
         self.ports = tile.data.bels["BSRAM"].portmap
         self.parts = [tracing.tiles[tile.row, tile.column + k] for k in range(TILES)]
-        self.settings = Settings(chip, "BSRAM", [(part, chip.db.shortval[part.kind].get("BSRAM_SDP", {}))
-                                                 for part in self.parts], tracing.fabric)
+        self.settings = Settings(tracing.chip, "BSRAM", "BSRAM_SDP", self.parts, tracing.fabric)
         self.made = False
         if self.settings.has("MODE", "ENABLE"):
             for k in range(LINES):

@@ -40,10 +40,8 @@ class Macro:
 
     def __init__(self, tracing: Tracing, tile: Tile, number: int):
         self.tracing, self.tile, self.number = tracing, tile, number
-        chip = tracing.chip
         parts = [tracing.tiles[tile.row, tile.column + k] for k in range(TILES)]
-        self.settings = Settings(chip, "DSP", [(part, chip.db.shortval[part.kind].get(f"DSP{number}", {}))
-                                               for part in parts], tracing.fabric)
+        self.settings = Settings(tracing.chip, "DSP", f"DSP{number}", parts, tracing.fabric)
         self.small = self.settings.has("M9MODE_EN", "ENABLE")
         for pair in range(PAIRS):
             used = [self.settings.has(f"OR2CIB_EN{pair}{half}_{2 * pair + k}", "ENABLE")

@@ -14,9 +14,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import product
+from typing import Any
 
-from .chip import Spot, fuses
-from .tiles import Tile, as_spot
+from .chip import Chip, Row, Spot, fuses, rows_of
+from .tiles import Tile
 from .tracing import Tracing
 
 #: Standards of pads by the voltage of their bank.
@@ -50,16 +51,14 @@ class Pads:
     def __init__(self, tracing: Tracing, part: str):
         self.tracing, self.chip = tracing, tracing.chip
         self.pins = {place: pin for pin, place in self.chip.pads(part).items()}
-        self.find = lru_cache(maxsize=None)(self.search)
         self.volts = {bank: self.bank(bank) for bank in self.chip.db.bank_tiles}
 
     def bank(self, bank: int) -> tuple[str, ...]:
         """The voltages that the bits of a bank may stand for.  Banks that share a tile share no bits."""
         db = self.chip.db
         tile = self.tracing.tiles[db.bank_tiles[bank]]
-        table = {key[1:]: spots for key, spots in db.longval[tile.kind]["BANK"].items() if key[0] == bank}
-        mask = frozenset(as_spot(spot) for spots in table.values() for spot in spots)
-        found = tile.take(mask)
+        table = rows_of({key[1:]: spots for key, spots in db.longval[tile.kind]["BANK"].items() if key[0] == bank})
+        found = tile.take(bits_of(tuple(table)))
         volts = tuple(volts for volts in STANDARDS
                       if fuses(table, self.chip.attributes("IOB", {"BANK_VCCIO": volts, "LVDS_OUT": "OFF"})) == found)
         if not volts:
@@ -72,16 +71,16 @@ class Pads:
         tables = self.chip.db.longval.get(tile.kind, {})
         for name in sorted(tile.data.bels):
             if name.startswith("IOB") and name in tables:
-                self.pad(tile, name, tables[name])
+                self.pad(tile, name)
 
-    def pad(self, tile: Tile, name: str, table: Mapping[tuple[int, ...], object]) -> None:
+    def pad(self, tile: Tile, name: str) -> None:
         place = f"{rim(self.chip.db, tile)}{name[3:]}"
         bank = self.chip.db.pin_bank.get(place)
-        found = tile.take(frozenset(as_spot(spot) for spots in table.values() for spot in spots))  # type: ignore[attr-defined]
+        found = tile.take(bits_of(pad_table(self.chip, tile.kind, name)))
         if bank is None:
             setting = None if found else Setting(None, "")
         else:
-            setting = self.find(tile.kind, name, found, self.volts[bank])
+            setting = search(self.chip, tile.kind, name, found, self.volts[bank])
         if setting is None:
             self.tracing.fabric.problem(f"{tile.where}, pad {self.label(place)}", "its bits must be those of a pad "
                                         f"that gowin_pack makes in a bank of that voltage, and are {sorted(found)}")
@@ -91,20 +90,6 @@ class Pads:
     def label(self, place: str) -> str:
         """The pin of the package; the place of pads that have none."""
         return self.pins.get(place, place)
-
-    def search(self, kind: int, name: str, found: frozenset[Spot], volts: tuple[str, ...]) -> Setting | None:
-        """The first combination with exactly these bits."""
-        table = self.chip.db.longval[kind][name]
-        if not found:
-            return Setting(None, "")
-        for voltage in volts:
-            unused = fuses(table, self.chip.attributes("IOB", {"IO_TYPE": STANDARDS[voltage], "BANK_VCCIO": voltage}))
-            if found == unused:
-                return Setting(None, voltage)
-            for setting, attributes in combinations(voltage):
-                if found == fuses(table, self.chip.attributes("IOB", attributes)) | unused:
-                    return setting
-        return None
 
     def use(self, tile: Tile, name: str, pin: str, setting: Setting) -> None:
         """The pad, and the cell of one that goes both ways."""
@@ -134,10 +119,38 @@ class Pads:
                 self.tracing.hold(tile, wire, "0")
 
 
-def rim(db: object, tile: Tile) -> str:
+@lru_cache(maxsize=1024)
+def pad_table(chip: Chip, kind: int, name: str) -> tuple[Row, ...]:
+    """The table of a pad of a kind of tile."""
+    return tuple(rows_of(chip.db.longval[kind][name]))
+
+
+@lru_cache(maxsize=1024)
+def search(chip: Chip, kind: int, name: str, found: frozenset[Spot], volts: tuple[str, ...]) -> Setting | None:
+    """The first combination of a pad with exactly the bits `found`."""
+    table = pad_table(chip, kind, name)
+    if not found:
+        return Setting(None, "")
+    for voltage in volts:
+        unused = fuses(table, chip.attributes("IOB", {"IO_TYPE": STANDARDS[voltage], "BANK_VCCIO": voltage}))
+        if found == unused:
+            return Setting(None, voltage)
+        for setting, attributes in combinations(voltage):
+            if found == fuses(table, chip.attributes("IOB", attributes)) | unused:
+                return setting
+    return None
+
+
+@lru_cache(maxsize=1024)
+def bits_of(table: tuple[Row, ...]) -> frozenset[Spot]:
+    """All bits of a table."""
+    return frozenset[Spot]().union(*(row.spots for row in table))
+
+
+def rim(db: Any, tile: Tile) -> str:
     """IO, the side and the number of the pads of a tile, as Gowin counts them: "IOR17"."""
-    side = db.corner_tiles_io.get((tile.row, tile.column)) or (  # type: ignore[attr-defined]
-        "T" if tile.row == 0 else "B" if tile.row == db.rows - 1 else "L" if tile.column == 0 else "R")  # type: ignore[attr-defined]
+    side = db.corner_tiles_io.get((tile.row, tile.column)) or (
+        "T" if tile.row == 0 else "B" if tile.row == db.rows - 1 else "L" if tile.column == 0 else "R")
     return f"IO{side}{(tile.column if side in 'TB' else tile.row) + 1}"
 
 

@@ -3,44 +3,35 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from functools import cached_property
-from typing import Any
+from functools import cached_property, lru_cache
 
 from ....readback import Fabric
-from .chip import Chip, Spot
-from .tiles import Tile, as_spot
+from .chip import Chip, Spot, as_spot
+from .tiles import Tile
 
 #: No value: an attribute without any bits.
 UNSET = ""
 
 
 class Settings:
-    """The attributes of one cell.  `parts`: its tiles, each with the rows of the cell's table; a row of more than one
-    number is not asked for."""
+    """The attributes of one cell, in `table` of the kinds of its tiles `parts`; `logic` numbers them."""
 
-    def __init__(self, chip: Chip, logic: str, parts: Sequence[tuple[Tile, Mapping[tuple[int, ...], Any]]],
-                 fabric: Fabric):
-        self.chip, self.logic, self.parts, self.fabric = chip, logic, parts, fabric
+    def __init__(self, chip: Chip, logic: str, table: str, parts: Sequence[Tile], fabric: Fabric):
+        self.chip, self.logic, self.table, self.parts, self.fabric = chip, logic, table, parts, fabric
 
-    @cached_property
-    def rows(self) -> dict[int, set[tuple[int, Spot]]]:
+    @property
+    def rows(self) -> Mapping[int, set[tuple[int, Spot]]]:
         """The bits of each number, each with the part that it is in."""
-        found: dict[int, set[tuple[int, Spot]]] = {}
-        for part, (_, table) in enumerate(self.parts):
-            for key, spots in table.items():
-                numbers = [number for number in key if number]
-                if len(numbers) == 1:
-                    found.setdefault(numbers[0], set()).update((part, as_spot(spot)) for spot in spots)
-        return found
+        return rows_of_parts(self.chip, self.logic, self.table, tuple(tile.kind for tile in self.parts))
 
     @cached_property
     def bits(self) -> set[tuple[int, Spot]]:
         """The bits that are set, each with its part."""
-        return {(part, spot) for part, (tile, _) in enumerate(self.parts) for spot in tile.bits}
+        return {(part, spot) for part, tile in enumerate(self.parts) for spot in tile.bits}
 
     @property
     def where(self) -> str:
-        return self.parts[0][0].where
+        return self.parts[0].where
 
     def pattern(self, name: str, value: str | int) -> set[tuple[int, Spot]]:
         """The bits of an attribute with a value."""
@@ -56,7 +47,7 @@ class Settings:
         mask = set[tuple[int, Spot]]().union(*patterns.values())
         found = self.bits & mask
         for part, spot in found:
-            self.parts[part][0].explained.add(spot)
+            self.parts[part].explained.add(spot)
         for value, pattern in patterns.items():
             if pattern == found:
                 return value
@@ -68,3 +59,15 @@ class Settings:
     def has(self, name: str, value: str | int) -> bool:
         """Whether all bits of an attribute with a value are set."""
         return self.of(name, [value]) == value and bool(self.pattern(name, value))
+
+
+@lru_cache(maxsize=64)
+def rows_of_parts(chip: Chip, logic: str, table: str, kinds: tuple[int, ...]) -> Mapping[int, set[tuple[int, Spot]]]:
+    """The bits of each number of `logic` in a table of some kinds of tiles; a row of several numbers is left out."""
+    found: dict[int, set[tuple[int, Spot]]] = {}
+    for part, kind in enumerate(kinds):
+        for key, spots in chip.db.shortval.get(kind, {}).get(table, {}).items():
+            numbers = [number for number in key if number]
+            if len(numbers) == 1:
+                found.setdefault(numbers[0], set()).update((part, as_spot(spot)) for spot in spots)
+    return found

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -34,19 +34,6 @@ class Tile:
         self.explained |= found
         return found
 
-    def settings(self, table: Mapping[tuple[int, ...], Iterable[Spot]]) -> frozenset[tuple[int, ...]]:
-        """The rows of a table whose bits are all set.  Bits of it that belong to none of them stay unexplained."""
-        found = [(key, spots) for key, row in table.items() if (spots := frozenset(map(as_spot, row)))
-                 and spots <= self.bits]
-        for _, spots in found:
-            self.explained |= spots
-        return frozenset(tuple(number for number in key if number) for key, _ in found)
-
-
-def as_spot(values: Iterable[int]) -> Spot:
-    row, column = values
-    return row, column
-
 
 def read_tiles(chip: Chip, main: Bitmap) -> dict[tuple[int, int], Tile]:
     """All tiles, by row and column."""
@@ -68,9 +55,3 @@ def unexplained(tiles: Iterable[Tile], fabric: Fabric) -> None:
     for tile in tiles:
         for row, column in sorted(tile.bits - tile.explained):
             fabric.problem(tile.where, f"bit ({row}, {column}) is set, and no setting of this tile has it")
-
-
-def tiles_of(tiles: Mapping[tuple[int, int], Tile], kinds: Iterable[int]) -> Iterator[Tile]:
-    """The tiles of some kinds of the database."""
-    wanted = set(kinds)
-    return (tile for tile in tiles.values() if tile.kind in wanted)

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from ....readback import Fabric
 from .chip import Chip
 from .tiles import Tile
-from .wires import LEVELS, Switch, Switches, Wires
+from .wires import LEVELS, Switch, switches_of
 
 #: Makes the cell that drives a wire.
 Maker = Callable[[], None]
@@ -26,16 +26,16 @@ class Tracing:
 
     def __init__(self, chip: Chip, tiles: Mapping[tuple[int, int], Tile], fabric: Fabric):
         self.chip, self.tiles, self.fabric = chip, tiles, fabric
-        self.wires = Wires(chip)
-        self.switches = Switches(self.wires)
+        self.switches = switches_of(chip)
+        self.wires = self.switches.wires
         #: What bits say: the source of each wire that they drive.
         self.on: dict[str, str] = {}
         self.led: set[str] = set()
         #: Tiles with the wires that their bits drive.
         self.led_at: set[tuple[str, str]] = set()
-        #: Where a tile may drive a wire, by the wire.
-        self.sinks: dict[str, list[tuple[Tile, str]]] = {}
         self.makers: dict[str, Maker] = {}
+        #: Makes what drives a wire of a tile of logic.
+        self.logic: Callable[[Tile, str], None] | None = None
         self.met: set[str] = set()
         self.waiting: list[str] = []
 
@@ -46,9 +46,6 @@ class Tracing:
                 self.fabric.problem(tile.where, f"the bits of the switches to {wire} choose none of its sources")
             for switch in on:
                 self.turn_on(tile, switch)
-        for (row, column, wire) in self.wires.nodes:
-            tile = self.tiles[row, column]
-            self.sinks.setdefault(self.name(tile, wire), []).append((tile, wire))
 
     def turn_on(self, tile: Tile, switch: Switch) -> None:
         source, sink = self.name(tile, switch.source), self.name(tile, switch.sink)
@@ -84,8 +81,15 @@ class Tracing:
             origin = self.origin(self.waiting.pop(), keep=True)
             if origin not in self.met:
                 self.met.add(origin)
-                if maker := self.makers.get(origin):
-                    maker()
+                self.make(origin)
+
+    def make(self, wire: str) -> None:
+        """The cell that drives a wire, if one can."""
+        if maker := self.makers.get(wire):
+            maker()
+        elif self.logic and "/" in wire:
+            for tile, name in self.own(wire):
+                self.logic(tile, name)
 
     def origin(self, wire: str, keep: bool = False) -> str:
         """The wire that a cell drives, behind all switches in front of `wire`; `keep` those that are on without bits
@@ -106,12 +110,15 @@ class Tracing:
         """The source that the chip gives a wire to which no bit belongs, and where."""
         if wire in LEVELS or wire in self.makers:
             return None
-        for tile, sink in self.sinks.get(wire) or self.own_sink(wire):
+        for tile, sink in self.own(wire):
             if (default := self.switches.default(tile, sink)) is not None:
                 return self.name(tile, default), f"{tile.where}, without bits"
         return None
 
-    def own_sink(self, wire: str) -> Sequence[tuple[Tile, str]]:
+    def own(self, wire: str) -> Sequence[tuple[Tile, str]]:
+        """The tiles that have a wire, with its name in them."""
+        if places := self.wires.places.get(wire):
+            return [(self.tiles[row, column], name) for row, column, name in places]
         place, _, name = wire.partition("/")
         if not place.startswith("X"):
             return ()

@@ -12,8 +12,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from functools import lru_cache
 from typing import Any, NamedTuple
 
-from .chip import Chip, Spot
-from .tiles import Tile, as_spot
+from .chip import Chip, Spot, as_spot
+from .tiles import Tile
 
 #: Direction, kind and number, and how many tiles from its beginning.
 LONG = re.compile(r"([NSEW])([128]\d)(\d)")
@@ -42,6 +42,10 @@ class Wires:
             first = places[0]
             name = self.nodes.get(first, named(*first))
             self.nodes |= dict.fromkeys(places, name)
+        #: The tiles that have a wire of several tiles, with its name in them.
+        self.places: dict[str, list[tuple[int, int, str]]] = {}
+        for place, name in self.nodes.items():
+            self.places.setdefault(name, []).append(place)
 
     def name(self, row: int, column: int, wire: str) -> str:
         """The one name of what a tile calls `wire`."""
@@ -131,7 +135,9 @@ class Switches:
 
     def read(self, tile: Tile) -> tuple[list[Switch], list[str]]:
         """The switches of a tile that bits turn on, and the wires with bits that choose no source."""
-        on, wrong = [], []
+        on, wrong = list[Switch](), list[str]()
+        if not tile.bits:
+            return on, wrong
         for sink, choices in [*self.choices(tile.kind).items(), *self.taps(tile)]:
             if not (bits := tile.bits & choices.spots):
                 continue
@@ -155,6 +161,12 @@ class Switches:
         """What drives a wire of a tile while none of its bits is set."""
         choices = self.choices(tile.kind).get(sink)
         return None if choices is None or tile.bits & choices.spots else choices.default
+
+
+@lru_cache(maxsize=4)
+def switches_of(chip: Chip) -> Switches:
+    """The wires and switches of a chip."""
+    return Switches(Wires(chip))
 
 
 def choice(sources: Mapping[str, Iterable[Iterable[int]]],
