@@ -60,6 +60,16 @@ class Fabric:
     _pads: dict[str, tuple[str, Wire, str]] = field(default_factory=dict)
     _held: list[tuple[Wire, str | None, str]] = field(default_factory=list)
 
+    @property
+    def cells(self) -> Mapping[str, ReadCell]:
+        """The cells that were read so far."""
+        return self._cells
+
+    @property
+    def pads(self) -> frozenset[str]:
+        """The pads in use."""
+        return frozenset(self._pads)
+
     def problem(self, where: str, what: str) -> None:
         """Something at `where` (a tile, and a bit of it) that no design may have."""
         self.problems.append(f"{where}: {what}")
