@@ -6,6 +6,7 @@ The file in `recorded` is the small design of `tests/sim/small_board.py` on a ta
 from __future__ import annotations
 
 import importlib
+import json
 import lzma
 import re
 from collections import Counter
@@ -16,7 +17,7 @@ from pathlib import Path
 import pytest
 from hwflow_base.errors import HwflowError, MissingTool
 
-from hwflow.synth import load_board
+from hwflow.synth import load_board, synthesize
 from hwflow.synth.families import FAMILIES
 from hwflow.synth.families.gowin.readback import reader
 from hwflow.synth.families.gowin.readback.chip import Chip, read_chip
@@ -25,7 +26,11 @@ from hwflow.synth.families.gowin.readback.memory import places
 from hwflow.synth.families.gowin.readback.tiles import read_tiles
 from hwflow.synth.readback import Fabric
 from hwflow.synth.readback.of_board import pads_of
+from hwflow.synth.top import CoreOnBoard
 from hwflow.synth.yosys_json import Module
+from tests.sim.small_board import IDENTITY, answers, small_core
+from tests.sim.test_netlist import DATA, compiled_netlist, played
+from tests.synth.conftest import need
 
 RECORDED = Path(__file__).with_name("recorded") / "tangnano9k.fs.xz"
 BOARD = load_board("tangnano9k")
@@ -339,3 +344,34 @@ def test_a_carry_from_beyond_the_rim(recorded: Recorded, module: Module) -> None
     row, column = next(place for place in heads(module) if place[1] == 1)
     with pytest.raises(HwflowError, match=f"X1Y{row}: X1Y{row}/CIN0 must have a driver"):
         module_of(recorded.fabric(with_table(recorded, row, column, 0, DEFECTIVE)))
+
+
+@pytest.mark.slow
+def test_a_fresh_bitstream_answers_through_its_pins(tmp_path: Path, cache: Path) -> None:
+    """Routed, packed, read back, simulated."""
+    need("gowin")
+    synthesize(CoreOnBoard(small_core(BOARD.technology()), BOARD, identity=IDENTITY), tmp_path)
+    module = module_of(FAMILIES["gowin"].read_back(BOARD, tmp_path / "bitstream" / "top.fs"))
+    require_all_cells(module, json.loads((tmp_path / "layout" / "layout.json").read_text())["modules"]["top"])
+    assert answer(module, tmp_path, cache) == answers(DATA)
+
+
+def answer(module: Module, folder: Path, cache: Path) -> bytes:
+    netlist = folder / "back.json"
+    netlist.write_text(json.dumps({"modules": {"top": module}}))
+    return played(compiled_netlist(netlist, BOARD, folder / "run", cache), BOARD)
+
+
+def require_all_cells(module: Module, routed: Module) -> None:
+    """Each table, adder, flip-flop and block is where nextpnr put one; adders that fill a pair up are left out."""
+    placed = {cell["attributes"]["NEXTPNR_BEL"]: (name, cell["type"]) for name, cell in routed["cells"].items()
+              if "NEXTPNR_BEL" in cell["attributes"]}
+    for kind in ("LUT", "DFF", "ALU", "MUX", "BSRAM", "MULT9X9"):
+        ours = {name.partition("_")[0] for name in module["cells"] if f"/{kind}" in name}
+        theirs = {bel for bel, (name, _) in placed.items() if f"/{kind}" in bel and not name.endswith("_DUMMY_ALULC")}
+        assert ours == theirs | {name for name in ours - theirs if kind == "LUT" and passes(module, name)}, kind
+
+
+def passes(module: Module, name: str) -> bool:
+    """Whether a table hands one of its inputs on, as the packer puts one before a flip-flop that has none."""
+    return int(module["cells"][name]["parameters"]["INIT"], 2) in (0xAAAA, 0xCCCC, 0xF0F0, 0xFF00)
