@@ -18,7 +18,7 @@ import json
 import random
 import tempfile
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Protocol
@@ -37,6 +37,7 @@ from hwflow.synth.top import CoreOnBoard
 from hwflow.synth.yosys_json import Module
 from tests.sim.small_board import IDENTITY, answers, linked, noise, small_core
 from tests.synth.bit_places import ICE40Bits
+from tests.synth.gowin_bits import GowinBits
 
 from .merged_netlists import VERILOG, can_merge, meaning_of, merged
 
@@ -60,8 +61,10 @@ class Bits(Protocol):
         ...
 
 
-#: How the bits of each family are found, of the path of a bitstream and the device.
-FAMILY_BITS = {"ice40": ICE40Bits}
+#: How the bits of each family are found in a bitstream.
+FAMILY_BITS: dict[str, Callable[[Path, Board], Bits]] = {
+    "ice40": lambda path, board: ICE40Bits(path, board.device),
+    "gowin": lambda path, board: GowinBits(path, str(board.chip))}
 
 
 class Flips:
@@ -71,7 +74,7 @@ class Flips:
         self.board, self.folder, self.path, self.clock = board, folder, path, clock
         self.base = self.read(self.path)
         self.meaning = meaning_of(self.base)
-        self.bits: Bits = FAMILY_BITS[board.family](self.path, board.device)
+        self.bits: Bits = FAMILY_BITS[board.family](self.path, board)
 
     def read(self, path: Path) -> Module:
         fabric = FAMILIES[self.board.family].read_back(self.board, path)

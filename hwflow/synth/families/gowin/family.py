@@ -16,7 +16,7 @@ from ...rom_contents import Contents, RomCell, replaced
 from ...transports import Pin
 from ...yosys_json import Cell, Cells
 from ..base import UNCHECKED, Family, Fpga, Limit, NetlistCells, Program, RoutedCells, unlike_pll, weighted
-from .readback import read_back
+from .readback import read_back, require_chip
 
 # A routed Gowin as nextpnr's netlist: new dividers of its PLL, new contents of its ROMs.
 #
@@ -133,6 +133,9 @@ class GowinFamily(Family):
 
     def patched(self, layout: str, rom_cells: Sequence[RomCell], old: Contents, new: Contents, source: str) -> str:
         return patched(layout, old, new, source)
+
+    def require_databases(self, fpga: Fpga) -> None:
+        require_chip(str(fpga.chip))
 
     def read_back(self, fpga: Fpga, bitstream: Path) -> Fabric:
         return read_back(bitstream, str(fpga.chip), fpga.device)

@@ -99,6 +99,21 @@ def fuses(table: Iterable[Row], attributes: frozenset[int]) -> frozenset[Spot]:
                                      and not row.defaults & attributes))
 
 
+def require_chip(name: str) -> None:
+    """MissingTool where `read_chip` would raise it; nothing is read."""
+    try:
+        importlib.import_module("apycula.attrids")
+        if not (importlib.resources.files("apycula") / f"{name}.msgpack.xz").is_file():
+            raise OSError(f"no {name}.msgpack.xz in it")
+    except (ImportError, OSError) as error:
+        raise missing(name, error) from None
+
+
+def missing(name: str, error: Exception) -> MissingTool:
+    return MissingTool(f"the database of the {name} must be installed: a part of the Python package apycula ({error})",
+                       INSTALL)
+
+
 @lru_cache(maxsize=4)
 def read_chip(name: str) -> Chip:
     """The database of the die `name`.  MissingTool where apycula is not installed, or does not know it."""
@@ -107,5 +122,4 @@ def read_chip(name: str) -> Chip:
         with importlib.resources.as_file(importlib.resources.files("apycula") / f"{name}.msgpack.xz") as path:
             return Chip(name, chipdb.load_chipdb(str(path)), ids)
     except (ImportError, OSError) as error:
-        raise MissingTool(f"the database of the {name} must be installed: a part of the Python package apycula "
-                          f"({error})", INSTALL) from None
+        raise missing(name, error) from None

@@ -22,7 +22,8 @@ from .tracing import Tracing
 
 #: Standards of pads by the voltage of their bank.
 STANDARDS = {"1.2": "LVCMOS12", "1.5": "LVCMOS15", "1.8": "LVCMOS18", "2.5": "LVCMOS25", "3.3": "LVCMOS33"}
-PULLS = ("UP", "NONE", "DOWN", "KEEPER")
+USUAL_PULL = "UP"
+PULLS = (USUAL_PULL, "NONE", "DOWN", "KEEPER")
 #: The usual value first.
 DRIVES, SLEWS, OPEN, HYSTERESIS = ("8", "4", "12", "16", "24"), ("FAST", "SLOW"), ("OFF", "ON"), (
     "NONE", "HIGH", "H2L", "L2H")
@@ -94,6 +95,8 @@ class Pads:
     def use(self, tile: Tile, name: str, pin: str, setting: Setting) -> None:
         """The pad, and the cell of one that goes both ways."""
         ports, fabric, where = tile.data.bels[name].portmap, self.tracing.fabric, f"{tile.where}, pad {pin}"
+        if setting.pull != USUAL_PULL:  # which gowin_pack gives a pad where nobody asks for one
+            fabric.pulls[pin] = setting.pull.lower()
         if setting.direction == "input":
             wire = self.tracing.name(tile, ports["O"])
             self.tracing.makers[wire] = lambda: None

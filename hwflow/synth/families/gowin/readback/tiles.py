@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ....readback import Fabric
-from .chip import Chip, Spot
+from .chip import Chip, Spot, as_spot
 from .frames import Bitmap
 
 
@@ -39,14 +39,8 @@ def read_tiles(chip: Chip, main: Bitmap) -> dict[tuple[int, int], Tile]:
     """All tiles, by row and column."""
     rows, columns = chip.offsets
     db = chip.db
-    found: dict[tuple[int, int], set[Spot]] = {}
-    row_of = np.repeat(np.arange(db.rows), np.diff(rows))
-    column_of = np.repeat(np.arange(db.cols), np.diff(columns))
-    for y, x in np.argwhere(main):
-        place = int(row_of[y]), int(column_of[x])
-        found.setdefault(place, set()).add((int(y) - rows[place[0]], int(x) - columns[place[1]]))
-    return {(row, column): Tile(row, column, db.grid[row][column], db[row, column],
-                                frozenset(found.get((row, column), ())))
+    return {(row, column): Tile(row, column, db.grid[row][column], db[row, column], frozenset(map(as_spot, np.argwhere(
+        main[rows[row]:rows[row + 1], columns[column]:columns[column + 1]]).tolist())))
             for row in range(db.rows) for column in range(db.cols)}
 
 
