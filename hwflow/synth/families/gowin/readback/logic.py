@@ -192,13 +192,23 @@ class Logic:
         if "inverted" in settings:
             self.tracing.fabric.problem(tile.where, f"the reset of slice {number} is inverted, which no cell has")
 
-    def unused(self) -> None:
-        """A problem for each table that is set and that nothing uses.  Adders stand in pairs: of a pair in use one may
-        be left over."""
+    def read_unread(self) -> None:
+        """The tables whose output nothing takes, and to which something is led: designs have such, from memories in
+        tables of which a bit is never read.  A table that is set and to which nothing is led is a problem.
+
+        Adders stand in pairs: of a pair in use one may be left over.
+        """
         for where, tables in self.tables.items():
             for k, table in enumerate(tables):
-                pair = {(where, k), (where, k ^ 1)} if k < 2 * SLICES and "adders" in self.slices[where][
-                    k // 2] else {(where, k)}
-                if table != ONES and not pair & self.used and not (where in self.memories and k < len(LETTERS)):
+                pair = {k, k ^ 1} if "adders" in self.settings_at(where, k) else {k}
+                if any((where, n) in self.used for n in pair) or (where in self.memories and k < len(LETTERS)):
+                    continue
+                column, row = map(int, where[1:].split("Y"))
+                tile = self.tracing.tiles[row, column]
+                if any(self.tracing.explicit(tile, f"{letter}{k}") for letter in LETTERS):
+                    self.make_output(tile, k)
+                elif table != ONES:
                     self.tracing.fabric.problem(where, f"table {k} is set ({table:04x}), and nothing takes its output")
 
+    def settings_at(self, where: str, k: int) -> frozenset[str]:
+        return self.slices[where][k // 2] if k < 2 * SLICES else frozenset()

@@ -50,7 +50,8 @@ def read_bits(chip: Chip, frames: Frames, part: str, path: Path) -> Fabric:
             Flash(tracing, tracing.tiles[row, column], functions["userflash"])
     read_configuration(tracing)
     tracing.follow()
-    logic.unused()
+    logic.read_unread()
+    tracing.follow()
     tiles.unexplained(tracing.tiles.values(), fabric)
     memory.unexplained(memories, frames.contents, tracing)
     return fabric
