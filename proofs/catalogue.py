@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from .proof import Proof
+from .sdram import SDRAM_PROOFS
 from .streams import STREAM_PROOFS
 
-PROOFS: tuple[Proof, ...] = (*STREAM_PROOFS,)
+PROOFS: tuple[Proof, ...] = (*STREAM_PROOFS, *SDRAM_PROOFS)

@@ -53,6 +53,17 @@ def read_aiger(path: Path) -> Circuit:
     return Circuit(int(inputs), tuple(numbers[:int(latches)]), tuple(numbers[int(latches):]), found)
 
 
+def one_bad_state(source: Path, number: int, target: Path) -> None:
+    """Copy an AIGER file with one of its bad states alone."""
+    header, _, rest = source.read_bytes().partition(b"\n")
+    words = header.split()
+    latches, outputs, bad = int(words[3]), int(words[4]), int(words[6])
+    lines = rest.split(b"\n", latches + outputs + bad)
+    first = latches + outputs
+    words[6] = b"1"
+    target.write_bytes(b"\n".join([b" ".join(words), *lines[:first], lines[first + number], *lines[first + bad:]]))
+
+
 def delta(content: bytes, at: int) -> tuple[int, int]:
     """A number of seven bits a byte, low bits first, and where the next one begins."""
     value, shift = 0, 0

@@ -5,14 +5,16 @@
 
 from __future__ import annotations
 
+import json
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
 
 from hwflow_base.errors import ToolFailed
 
-from .certificate import formulas, read_aiger, read_invariant
+from .certificate import formulas, one_bad_state, read_aiger, read_invariant
 from .model import Model
 from .programs import Clock, OutOfTime, Programs, run, run_yosys
 
@@ -53,7 +55,7 @@ class Invariant:
     """All cycles: PDR of ABC finds an inductive invariant, z3 checks it.  A step from it never leads out of it."""
 
     def decide(self, model: Model, programs: Programs, clock: Clock) -> Answer:
-        status = abc(model, programs, clock, "claims", "pdr -d -T {seconds} -I claims.pla", write="folded.aig")
+        status = abc(model, programs, clock, ["claims"], "pdr -d -T {seconds} -I claims.pla", write="folded.aig")
         if status != "snl_UNSAT":
             return refuted_or_unknown(status, model, programs, clock)
         circuit, invariant = read_aiger(model.folder / "folded.aig"), read_invariant(model.folder / "claims.pla")
@@ -93,7 +95,7 @@ class Bound:
     cycles: int
 
     def decide(self, model: Model, programs: Programs, clock: Clock) -> Answer:
-        status = abc(model, programs, clock, "claims", f"bmc3 -F {self.cycles} -T {{seconds}}")
+        status = abc(model, programs, clock, ["claims"], f"bmc3 -F {self.cycles} -T {{seconds}}")
         if status != "snl_UNK" or frames_of(model, "claims") < self.cycles - 1:
             return refuted_or_unknown(status, model, programs, clock)
         return Answer(Verdict.BOUNDED, f"bound, {self.cycles} cycles")
@@ -102,18 +104,25 @@ class Bound:
 Method = Invariant | Induction | Bound
 
 
-def abc(model: Model, programs: Programs, clock: Clock, name: str, command: str, write: str = "") -> str:
-    """Run ABC, which is a part of yosys, on `name`.aig; what it found out, "snl_UNSAT", "snl_SAT" or "snl_UNK".
+def abc(model: Model, programs: Programs, clock: Clock, names: Sequence[str], command: str, write: str = "") -> str:
+    """Run a command of ABC, which is a part of yosys, on each `name`.aig; what it found out of the last one,
+    "snl_UNSAT", "snl_SAT" or "snl_UNK", all of which are in `name`.status.
 
     Assumptions become a latch, and all bad states one; that circuit is in the file `write`.
     """
     (model.folder / "nothing.v").write_text(NOTHING, encoding="ascii")
-    (model.folder / f"{name}.status").unlink(missing_ok=True)
-    steps = ["backup", f"read_aiger {name}.aig", "fold", "orpos", *([f"write_aiger {write}"] if write else []),
-             command.format(seconds=max(1, int(clock.left))), f"write_status {name}.status", "restore"]
-    script = ";".join(steps).replace(" ", ",")
-    run_yosys(programs, model.folder, f"{name}.abc", f"read_verilog -icells nothing.v\nhierarchy -top nothing\n"
+    steps = ["backup"]
+    for name in names:
+        (model.folder / f"{name}.status").unlink(missing_ok=True)
+        steps += [f"read_aiger {name}.aig", "fold", "orpos", *([f"write_aiger {write}"] if write else []),
+                  command.format(seconds=max(1, int(clock.left))), f"write_status {name}.status"]
+    script = ";".join([*steps, "restore"]).replace(" ", ",")
+    run_yosys(programs, model.folder, f"{names[-1]}.abc", f"read_verilog -icells nothing.v\nhierarchy -top nothing\n"
               f"abc -script +{script}\n", clock.left + 5)
+    return status_of(model, names[-1])
+
+
+def status_of(model: Model, name: str) -> str:
     return (model.folder / f"{name}.status").read_text(encoding="ascii").split()[0]
 
 
@@ -155,3 +164,17 @@ def broken(model: Model, trace: str) -> list[str]:
         elif match := re.match(r"b?([01x]+) ?(\S+)$", line):
             values[match[2]] = match[1]
     return [name for code, name in names.items() if values.get(code) == "0"]
+
+
+def not_reached(model: Model, programs: Programs, clock: Clock, cycles: int) -> tuple[str, ...]:
+    """The names of what must be possible and is not within so many cycles.  ABC looks for a run to each."""
+    cells = dict(re.findall(r"cell \$check (\S+)\n(?:    .*\n)*?    connect \\A \\reach_(\S+)",
+                            (model.folder / "top.il").read_text("utf-8")))
+    found = json.loads((model.folder / "reach.ywa").read_text("utf-8"))["asserts"]
+    names = [cells[path[-1].lstrip("\\")] for path in found]
+    assert sorted(names) == sorted(model.scene.reached), names
+    for number in range(len(names)):
+        one_bad_state(model.folder / "reach.aig", number, model.folder / f"reach{number}.aig")
+    places = [f"reach{number}" for number in range(len(names))]
+    abc(model, programs, clock, places, f"bmc3 -F {cycles} -T {{seconds}}")
+    return tuple(name for name, place in zip(names, places, strict=True) if status_of(model, place) != "snl_SAT")

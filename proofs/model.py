@@ -32,6 +32,23 @@ aigmap
 opt_clean
 write_aiger -zinit claims.aig
 """
+#: What must be possible as bad states, one for each cover statement.
+COVERS = """design -load lowered
+chformal -assert -remove
+techmap -map cover.v
+opt_clean
+techmap
+opt -fast
+dffunmap
+aigmap
+opt_clean
+write_aiger -zinit -ywmap reach.ywa reach.aig
+"""
+COVER_MAP = """(* techmap_celltype = "$cover" *)
+module cover_map(input A, EN);
+\\$assert _TECHMAP_REPLACE_ (.A(~A), .EN(EN));
+endmodule
+"""
 FORMULAS = """design -load lowered
 write_smt2 -wires claims.smt2
 """
@@ -39,7 +56,7 @@ write_smt2 -wires claims.smt2
 
 @dataclass(frozen=True)
 class Model:
-    """The files of a scene in `folder`: `claims.aig` and `claims.smt2`."""
+    """The files of a scene in `folder`: `claims.aig`, `reach.aig`, `claims.smt2`."""
 
     scene: Scene
     folder: Path
@@ -47,7 +64,8 @@ class Model:
 
 def make_model(scene: Scene, folder: Path, programs: Programs) -> Model:
     folder.mkdir(parents=True, exist_ok=True)
+    (folder / "cover.v").write_text(COVER_MAP, encoding="ascii")
     (folder / "top.il").write_text(scene.rtlil(), encoding="utf-8")
     clocks = ONE_CLOCK if len(scene.clocks) == 1 else MANY_CLOCKS
-    run_yosys(programs, folder, "model", READ.format(clocks=clocks) + GATES + FORMULAS)
+    run_yosys(programs, folder, "model", READ.format(clocks=clocks) + GATES + COVERS + FORMULAS)
     return Model(scene, folder)

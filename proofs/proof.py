@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from .methods import Answer, Method, Verdict, smtbmc
+from .methods import Answer, Method, Verdict, not_reached
 from .model import Model, make_model
 from .programs import Clock, OutOfTime, Programs
 from .scene import Scene
@@ -74,10 +74,5 @@ def prove(proof: Proof, folder: Path, programs: Programs, seconds: float = SECON
 
 def not_vacuous(answer: Answer, proof: Proof, model: Model, programs: Programs, clock: Clock) -> Answer:
     """The answer, if all that the scene says must be possible is so within `proof.within` cycles."""
-    if smtbmc(model, programs, clock, ["-c", "-t", str(proof.within)], "reach") == "PASSED":
-        return answer
-    missing = re.findall(r"Unreached cover statement at top: (\S+)", (model.folder / "reach.log").read_text("utf-8"))
-    cells = dict(re.findall(r"cell \$check (\S+)\n(?:    .*\n)*?    connect \\A \\reach_(\S+)",
-                            (model.folder / "top.il").read_text("utf-8")))
-    return Answer(Verdict.VACUOUS, f"not reached in {proof.within} cycles",
-                  tuple(cells.get(each, each) for each in missing))
+    missing = not_reached(model, programs, clock, proof.within)
+    return Answer(Verdict.VACUOUS, f"not reached in {proof.within} cycles", missing) if missing else answer

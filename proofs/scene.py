@@ -50,7 +50,7 @@ class Inside:
     def _driven(self) -> Iterator[Signal]:
         for statements in self.fragment.statements.values():
             for statement in statements:
-                yield from statement._lhs_signals()
+                yield from (each for each in statement._lhs_signals() if isinstance(each, Signal))
 
 
 class Scene(Elaboratable):
