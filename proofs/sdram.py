@@ -14,7 +14,7 @@ from hwflow_rtl.memory.sdram import SdramController, SdramPart
 from hwflow_rtl.memory.sdram_part import SdramTiming
 
 from .contract import drive, take
-from .methods import Invariant
+from .methods import Induction, Invariant
 from .proof import Proof
 from .scene import Inside, Scene
 
@@ -205,5 +205,5 @@ SDRAM_PROOFS = (
           partial(refreshed, SMALL), Invariant(), 140),
     Proof("SdramController", f"addresses, {SMALL.banks} banks",
           "each word of a request is asked for once, in order, at its row, bank and column",
-          partial(addresses, SMALL), Invariant(), 60),
+          partial(addresses, SMALL), Induction(2), 60),
 )
