@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from .proof import Proof
+from .links import LINK_PROOFS
 from .rescaling import RESCALING_PROOFS
 from .sdram import SDRAM_PROOFS
 from .streams import STREAM_PROOFS
+from .windows import WINDOW_PROOFS
 
-PROOFS: tuple[Proof, ...] = (*STREAM_PROOFS, *RESCALING_PROOFS, *SDRAM_PROOFS)
+PROOFS: tuple[Proof, ...] = (*STREAM_PROOFS, *RESCALING_PROOFS, *WINDOW_PROOFS, *SDRAM_PROOFS, *LINK_PROOFS)

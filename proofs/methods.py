@@ -77,15 +77,18 @@ class Induction:
     def decide(self, model: Model, programs: Programs, clock: Clock) -> Answer:
         base = smtbmc(model, programs, clock, ["-t", str(self.k)], "base")
         if base != "PASSED":
-            return refuted_or_unknown("snl_SAT" if base == "FAILED" else base, model, programs, clock)
+            return self.refuted(model, "base") if base == "FAILED" else Answer(Verdict.UNKNOWN, base)
         step = smtbmc(model, programs, clock, ["-i", "-t", str(self.k)], "step")
         if step != "PASSED":
             if smtbmc(model, programs, clock, ["-t", str(self.k + LONGER)], "trace") == "FAILED":
-                return Answer(Verdict.REFUTED, "trace by z3", tuple(broken(model, "trace.vcd")),
-                              model.folder / "trace.vcd")
+                return self.refuted(model, "trace")
             return Answer(Verdict.NOT_INDUCTIVE, f"k = {self.k}", tuple(broken(model, "step.vcd")),
                           model.folder / "step.vcd")
         return Answer(Verdict.PROVED, f"induction, k = {self.k}, z3")
+
+    def refuted(self, model: Model, name: str) -> Answer:
+        trace = model.folder / f"{name}.vcd"
+        return Answer(Verdict.REFUTED, "found by z3", tuple(broken(model, trace.name)), trace)
 
 
 @dataclass(frozen=True)
@@ -115,7 +118,8 @@ def abc(model: Model, programs: Programs, clock: Clock, names: Sequence[str], co
     for name in names:
         (model.folder / f"{name}.status").unlink(missing_ok=True)
         steps += [f"read_aiger {name}.aig", "fold", "orpos", *([f"write_aiger {write}"] if write else []),
-                  command.format(seconds=max(1, int(clock.left))), f"write_status {name}.status"]
+                  command.format(seconds=max(1, int(clock.left))), f"write_status {name}.status",
+                  f"write_cex -a {name}.aiw"]
     script = ";".join([*steps, "restore"]).replace(" ", ",")
     run_yosys(programs, model.folder, f"{names[-1]}.abc", f"read_verilog -icells nothing.v\nhierarchy -top nothing\n"
               f"abc -script +{script}\n", clock.left + 5)
@@ -132,16 +136,20 @@ def frames_of(model: Model, name: str) -> int:
 
 
 def refuted_or_unknown(status: str, model: Model, programs: Programs, clock: Clock) -> Answer:
-    """A counterexample once more, by z3, which writes its waves; or that time was out."""
+    """ABC's counterexample once more, by z3, which writes its waves; or that time was out."""
     if status != "snl_SAT":
         raise OutOfTime
-    try:
-        found = smtbmc(model, programs, clock, ["-t", "200"], "trace")
-    except OutOfTime:
-        return Answer(Verdict.REFUTED, "no time left for its trace")
+    folder = model.folder
+    latches, *inputs = re.findall(r"^[01]+$", (folder / "claims.aiw").read_text(encoding="ascii"), re.MULTILINE)
+    count = json.loads((folder / "claims.ywa").read_text(encoding="utf-8"))["latch_count"]
+    lines = ["1", "b0", latches[:count], *inputs, ".", ""]
+    (folder / "claims.aiw").write_text("\n".join(lines), encoding="ascii")
+    if run((*programs.witness, "aiw2yw", "claims.aiw", "claims.ywa", "claims.yw"), folder, "witness.log", clock.left):
+        raise ToolFailed(f"the counterexample of ABC must be one of the scene; see {folder}/witness.log")
+    found = smtbmc(model, programs, clock, ["--yw", "claims.yw", "-t", str(len(inputs) + 1)], "trace")
     if found != "FAILED":
-        raise ToolFailed(f"z3 must find the counterexample of ABC as well, not say {found}; see {model.folder}")
-    return Answer(Verdict.REFUTED, "trace by z3", tuple(broken(model, "trace.vcd")), model.folder / "trace.vcd")
+        raise ToolFailed(f"z3 must find the counterexample of ABC as well, not say {found}; see {folder}")
+    return Answer(Verdict.REFUTED, f"{len(inputs)} cycles", tuple(broken(model, "trace.vcd")), folder / "trace.vcd")
 
 
 def smtbmc(model: Model, programs: Programs, clock: Clock, options: list[str], name: str) -> str:

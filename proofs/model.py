@@ -30,7 +30,7 @@ opt -fast
 dffunmap
 aigmap
 opt_clean
-write_aiger -zinit claims.aig
+write_aiger -zinit -ywmap claims.ywa claims.aig
 """
 #: What must be possible as bad states, one for each cover statement.
 COVERS = """design -load lowered

@@ -23,10 +23,12 @@ class OutOfTime(Exception):
 
 @dataclass(frozen=True)
 class Programs:
-    """The commands of yosys, of its model checker `smtbmc` and of the solver z3."""
+    """The commands of yosys, of its model checker `smtbmc`, of what translates counterexamples, and of the solver z3.
+    """
 
     yosys: tuple[str, ...]
     smtbmc: tuple[str, ...]
+    witness: tuple[str, ...]
     z3: str
 
 
@@ -38,7 +40,8 @@ def find_programs() -> Programs:
     z3 = str(beside) if beside.is_file() else shutil.which("z3")
     if z3 is None:
         raise MissingTool("z3, a program of the package z3-solver, must be installed for proofs", REMEDY)
-    return Programs(of_wheel("run_yosys", "sys.argv[1:]"), of_wheel("_run_yosys_smtbmc_argv", ""), z3)
+    return Programs(of_wheel("run_yosys", "sys.argv[1:]"), of_wheel("_run_yosys_smtbmc_argv", ""),
+                    of_wheel("_run_yosys_witness_argv", ""), z3)
 
 
 def of_wheel(function: str, arguments: str) -> tuple[str, ...]:

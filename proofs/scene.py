@@ -6,12 +6,14 @@ value and never change.  A proof is about all of them: about all inputs, all sta
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
+from types import FrameType
 from typing import Any
 
 from amaranth.back import rtlil
 from amaranth.hdl import Assert, Assume, Cover, Elaboratable, Fragment, MemoryInstance, Module, Signal, Value
-from amaranth.hdl._ast import AnyConst, AnySeq  # Amaranth 0.5 has no public name for them
+from amaranth.hdl._ast import AnyConst, AnySeq, SignalSet  # Amaranth 0.5 has no public names for them
 from hwflow_rtl.emit import without_collector
 
 
@@ -21,20 +23,24 @@ class Inside:
     `inside["queue0"]` is a part of it, `inside.signal("used")` a signal that it drives.
     """
 
-    def __init__(self, fragment: Fragment, path: str):
+    def __init__(self, fragment: Fragment, path: str, variables: list[tuple[str, Signal]]):
         self.fragment = fragment
         self.path = path
+        self.variables = variables
 
     def __getitem__(self, name: str) -> Inside:
         for fragment, called, _ in self.fragment.subfragments:
             if called == name:
-                return Inside(fragment, f"{self.path}.{name}")
+                return Inside(fragment, f"{self.path}.{name}", self.variables)
         names = ", ".join(str(called) for _, called, _ in self.fragment.subfragments)
         raise KeyError(f"a part of {self.path} must be one of {names or 'none'}, not {name}")
 
     def signal(self, name: str) -> Signal:
-        """The signal of this name that the unit itself drives."""
-        found = {signal.name: signal for signal in self._driven()}
+        """The signal that the unit itself drives and that has this name, or that a variable of this name held while it
+        was made: Amaranth gives no name to what is made in a tuple."""
+        driven = SignalSet(self._driven())
+        found = {name: signal for name, signal in self.variables if signal in driven}
+        found |= {signal.name: signal for signal in driven if not signal.name.startswith("$")}
         if name not in found:
             raise KeyError(f"a signal of {self.path} must be one of {', '.join(sorted(found))}, not {name}")
         return found[name]
@@ -76,9 +82,21 @@ class Scene(Elaboratable):
 
     def put(self, name: str, unit: Any) -> Inside:
         """Make `unit` a part of the scene."""
-        fragment = Fragment.get(unit, None)
+        variables: list[tuple[str, Signal]] = []
+
+        def look(frame: FrameType, event: str, result: object) -> None:
+            if event == "return" and frame.f_globals.get("__name__", "").startswith("hwflow_rtl"):
+                variables.extend((variable, value) for variable, value in frame.f_locals.items()
+                                 if isinstance(value, Signal))
+
+        before = sys.getprofile()
+        sys.setprofile(look)
+        try:
+            fragment = Fragment.get(unit, None)
+        finally:
+            sys.setprofile(before)
         self.m.submodules[name] = fragment
-        return Inside(fragment, name)
+        return Inside(fragment, name, variables)
 
     def free(self, shape: Any, name: str) -> Signal:
         """Any value in every cycle."""

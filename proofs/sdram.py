@@ -137,7 +137,7 @@ def refreshed(part: SdramPart) -> Scene:
         s.m.d.sync += age.eq(age + 1)
     s.claim("t_refi", ~ready | (age < clocks.refi))
     # What helps: how long the last refresh is ago follows from the count to the next one that is due.
-    count, due, last = inside.signal("refresh_count"), inside.signal("due"), clocks.refresh_interval - 1
+    count, due, last = inside.signal("count"), inside.signal("due"), clocks.refresh_interval - 1
     late = last - count
     s.claim("counts", count <= last)
     s.claim("counted", ~ready | chip.refresh | due | (age + count <= last - 1))

@@ -143,9 +143,8 @@ class PageWalk(wiring.Component):
 
     def elaborate(self, platform):
         m = Module()
-        last, final = Signal.like(self.request.payload.last, name="last"), Signal(name="final")
-        next_final, ahead = Signal(name="next_final"), Signal(name="ahead")
-        fresh, taken = Signal(name="fresh"), Signal(name="taken")
+        last, final, next_final, ahead = Signal.like(self.request.payload.last), Signal(), Signal(), Signal()
+        fresh, taken = Signal(), Signal()
         last_page = last[self.column_bits:]
         m.d.comb += [
             self.request.ready.eq(self.enable & ~self.busy & ~fresh),
@@ -348,8 +347,7 @@ class SdramController(wiring.Component):
     def refresh_due(self, m: Module) -> tuple[Signal, Signal]:
         """High while a refresh is due, and the signal that ends it; those of the power-up are due from the start."""
         last = self.part.clocks.refresh_interval - 1
-        count = Signal(range(last + 1), init=last, name="refresh_count")
-        due, done = Signal(init=1, name="due"), Signal(name="done")
+        count, due, done = Signal(range(last + 1), init=last), Signal(init=1), Signal()
         with m.If(self.initialized):
             m.d.sync += count.eq(Mux(count == 0, last, count - 1))
         with m.If(self.initialized & (count == 0)):
