@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from amaranth.hdl import Cat, Mux, Signal, Value
+from amaranth.hdl import Cat, Const, Mux, Signal, Value
 from amaranth.lib import data
 
 from .scene import Scene
@@ -63,6 +63,9 @@ def at_most(s: Scene, name: str, condition: Value, cycles: int, domain: str = "s
 class Follower:
     """Follows one element from `source` to `sink`.
 
+    `size`: how many of the elements of the beat at the sink leave with it, where they are not all; with 0 the first one
+    is there and comes once more.
+
     Attributes
     ----------
     inside
@@ -77,29 +80,31 @@ class Follower:
         It has left.
     """
 
-    def __init__(self, s: Scene, source: Any, sink: Any, *, most: int, name: str = "o", pushes: Value | None = None):
+    def __init__(self, s: Scene, source: Any, sink: Any, *, most: int, name: str = "o", size: Value | None = None):
         m, came, goes = s.m, elements(source), elements(sink)
-        push = source.valid & source.ready if pushes is None else pushes
+        push = source.valid & source.ready
         pop = sink.valid & sink.ready
+        count = Const(len(goes)) if size is None else size  # elements of the beat at the sink
         self.inside = Signal(range(most + len(came) + 1), name=f"{name}_inside")
         self.live, self.gone = Signal(name=f"{name}_live"), Signal(name=f"{name}_gone")
         self.left, self.value = Signal(range(most + 1), name=f"{name}_left"), Signal(len(came[0]), name=f"{name}_value")
         chosen, lane = s.free(1, f"{name}_chosen"), s.free(range(len(came)), f"{name}_lane")
-        m.d.sync += self.inside.eq(self.inside + Mux(push, len(came), 0) - Mux(pop, len(goes), 0))
+        m.d.sync += self.inside.eq(self.inside + Mux(push, len(came), 0) - Mux(pop, count, 0))
         with m.If(push & chosen & ~self.live & ~self.gone):
-            m.d.sync += [self.live.eq(1), self.left.eq(self.inside - Mux(pop, len(goes), 0) + lane),
+            m.d.sync += [self.live.eq(1), self.left.eq(self.inside - Mux(pop, count, 0) + lane),
                          self.value.eq(Cat(came).word_select(lane, len(came[0])))]
             s.assume(lane < len(came))
         self.leaves = Signal(name=f"{name}_leaves")  # if the beat at the sink is taken
-        m.d.comb += self.leaves.eq(self.live & (self.left < len(goes)))
+        m.d.comb += self.leaves.eq(self.live & (self.left < count))
         with m.If(self.live & pop):
             with m.If(self.leaves):
                 m.d.sync += [self.live.eq(0), self.gone.eq(1)]
             with m.Else():
-                m.d.sync += self.left.eq(self.left - len(goes))
+                m.d.sync += self.left.eq(self.left - count)
         here = Cat(goes).word_select(self.left[:max(1, (len(goes) - 1).bit_length())], len(goes[0]))
-        s.claim(f"{name}_in_order", ~(self.leaves & sink.valid) | (here == self.value))
-        s.claim(f"{name}_not_invented", ~sink.valid | (self.inside >= len(goes)))
+        s.claim(f"{name}_in_order", ~(sink.valid & (self.leaves | (self.live & (count == 0) & (self.left == 0))))
+                | (here == self.value))
+        s.claim(f"{name}_not_invented", ~sink.valid | (self.inside >= count))
         s.claim(f"{name}_has_room", self.inside <= most)
         # True of every such count, and a help for proofs.
         s.claim(f"{name}_followed", ~self.live | (self.left < self.inside))
@@ -107,7 +112,8 @@ class Follower:
 
 
 def contract(s: Scene, source: Any, sink: Any, *, most: int, latency: int, enough: int | None = None,
-             ready_within: int | None = None, granule: int | None = None, name: str = "o") -> Follower:
+             ready_within: int | None = None, granule: int | None = None, name: str = "o",
+             size: Value | None = None) -> Follower:
     """All claims of a unit that passes its elements on; `s` has its environment already.
 
     most
@@ -118,10 +124,12 @@ def contract(s: Scene, source: Any, sink: Any, *, most: int, latency: int, enoug
         With fewer elements inside it is ready.
     ready_within
         With a reader that is always ready, cycles until it is ready itself.
+    size
+        As of a `Follower`.
     granule
         Elements that must be inside before a beat has to come; None: those of a beat.
     """
-    follower = Follower(s, source, sink, most=most, name=name)
+    follower = Follower(s, source, sink, most=most, name=name, size=size)
     claim_stable(s, sink, name)
     if enough is not None:
         s.claim(f"{name}_takes", (follower.inside >= enough) | source.ready)

@@ -1,4 +1,4 @@
-"""Proofs of the receivers of the host link: whatever comes on the line, nothing is done that a right packet did not say.
+"""Proofs of the receivers of the host link: whatever comes on the line, only what a right packet said is done.
 
 The `Packet` here reads tokens as docs/host-link.md describes packets: it counts bytes, keeps the header, and runs a
 CRC-32 of its own.  What a receiver does must be what the packet said that ended just before.

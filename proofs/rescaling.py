@@ -138,8 +138,8 @@ def proofs() -> list[Proof]:
     add("3 channels, fabric", 14, style=FABRIC, **channels)
     add("3 channels, every 3 cycles, fabric", 20, style=FABRIC, interval=3, **channels)
     add("3 channels, bias of 3 fractional bits", 14, fraction=3, **channels)
-    add("20 bits * 181 / 2**14, two operands, every 2 cycles", 16, multiplier=(181,), shift=(14,), bias=(-1234,), bits=20,
-        output=INT8, interval=2)
+    add("20 bits * 181 / 2**14, two operands, every 2 cycles", 16, multiplier=(181,), shift=(14,), bias=(-1234,),
+        bits=20, output=INT8, interval=2)
     add("24 bits * 45 / 2**16, fabric", 16, multiplier=(45,), shift=(16,), bias=(4321,), bits=24, output=INT8,
         style=FABRIC)
     rows = ((-9, -2, 0, 5, 17, 31, 32), (-128, -40, -40, 0, 1, 2, 100), (127, 127, 127, 127, 127, 127, 127))
