@@ -15,7 +15,7 @@ from hwflow_rtl.io.link.bytes import ByteCrossing
 from hwflow_rtl.stream.crossing import StreamCrossing
 
 from .contract import claim_stable, one_hot_prefix
-from .methods import Induction, Invariant
+from .methods import Bound, Invariant
 from .proof import Proof
 from .scene import Inside, Scene
 
@@ -132,13 +132,13 @@ def counters_in_turn(s: Scene, inside: Inside, followed: Followed) -> None:
     s.claim("written_code", steps[0] == 0)
     s.claim("taken_code", steps[5] <= 1)
     s.claim("space", ~space | (sum(steps) < places))
-    s.claim("no_restart", ~Cat(inside.signal(name) for name in ("asked", "wanted", "stopped")).any()
+    s.claim("no_restart", ~Cat(inside.signal(name) for name in ("asked", "wanted", "stopped", "restarted")).any()
             & ~Cat(inside[part].signal(f"stage{k}") for part in ("asked", "answered") for k in range(2)).any())
     queue = inside["queue"]
     used, words = queue.signal("used"), [queue.signal(f"word{k}") for k in range(2)]
     s.claim("queue", one_hot_prefix(used))
-    s.claim("counted_in", into == written[:len(into)])
-    s.claim("counted_out", (taken - out)[:len(out)] == sum(used))
+    s.claim("counted_in", into[:len(written)] == written)
+    s.claim("counted_out", (taken - out)[:len(taken)] == sum(used))
     place = Signal(len(into), name="place")
     m.d.comb += place.eq(number - out)
     kept = inside["words"].word(number[:4], "kept")
@@ -149,5 +149,5 @@ def counters_in_turn(s: Scene, inside: Inside, followed: Followed) -> None:
 
 CROSSING_PROOFS = (
     Proof("ByteCrossing", "two free clocks", CLAIM, byte_crossing, Invariant(), 40),
-    Proof("StreamCrossing", "16 words of 1 bit, two free clocks", CLAIM, partial(stream_crossing, 1), Induction(3), 40),
+    Proof("StreamCrossing", "16 words of 1 bit, two free clocks", CLAIM, partial(stream_crossing, 1), Bound(16), 40),
 )

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import re
 from collections.abc import Sequence
@@ -22,8 +23,8 @@ from .programs import Clock, OutOfTime, Programs, run, run_yosys
 NOTHING = "module nothing(input a, b, output y); \\$_AND_ gate (.A(a), .B(b), .Y(y)); endmodule\n"
 
 
-#: Cycles beyond those of an induction in which a counterexample is looked for, where a step fails.
-LONGER = 16
+#: Cycles beyond those of an induction, and seconds, in which a counterexample is looked for, where a step fails.
+LONGER, LONGER_SECONDS = 16, 20
 
 
 class Verdict(Enum):
@@ -80,8 +81,10 @@ class Induction:
             return self.refuted(model, "base") if base == "FAILED" else Answer(Verdict.UNKNOWN, base)
         step = smtbmc(model, programs, clock, ["-i", "-t", str(self.k)], "step")
         if step != "PASSED":
-            if smtbmc(model, programs, clock, ["-t", str(self.k + LONGER)], "trace") == "FAILED":
-                return self.refuted(model, "trace")
+            with contextlib.suppress(OutOfTime):
+                little = Clock(min(LONGER_SECONDS, clock.left))
+                if smtbmc(model, programs, little, ["-t", str(self.k + LONGER)], "trace") == "FAILED":
+                    return self.refuted(model, "trace")
             return Answer(Verdict.NOT_INDUCTIVE, f"k = {self.k}", tuple(broken(model, "step.vcd")),
                           model.folder / "step.vcd")
         return Answer(Verdict.PROVED, f"induction, k = {self.k}, z3")

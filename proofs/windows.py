@@ -17,7 +17,7 @@ from hwflow_rtl.window.line_buffer import LineBuffer, LineBufferShape, can_wrap
 from hwflow_rtl.window.shape import WindowShape
 
 from .contract import at_most, drive
-from .methods import Bound, Invariant, Method
+from .methods import Bound, Method
 from .proof import Proof
 from .scene import Scene
 
@@ -111,9 +111,8 @@ def proof(case: str, method: Method, within: int = 60, **window: Any) -> Proof:
 
 
 WINDOW_PROOFS = (
-    proof("1 x 2 of 1 x 4", Invariant(), height=1, width=4, words=1, kernel=(1, 2)),
-    proof("1 x 3 of 1 x 4, padding 1", Invariant(), height=1, width=4, words=1, kernel=(1, 3), pads=(0, 1, 0, 1)),
-    proof("2 x 2 of 3 x 2, padding above", Invariant(), height=3, width=2, words=1, kernel=(2, 2), pads=(1, 0, 0, 0)),
-    proof("1 x 1 of 3 x 3, stride 2", Invariant(), height=3, width=3, words=1, kernel=(1, 1), stride=(2, 2)),
-    proof("3 x 3 of 3 x 3, padding 1", Bound(30), 120, height=3, width=3, words=1, kernel=(3, 3), pads=(1, 1, 1, 1)),
+    proof("1 x 2 of 1 x 4", Bound(16), height=1, width=4, words=1, kernel=(1, 2)),
+    proof("1 x 3 of 1 x 4, padding 1", Bound(16), height=1, width=4, words=1, kernel=(1, 3), pads=(0, 1, 0, 1)),
+    proof("2 x 2 of 3 x 2, padding above", Bound(16), height=3, width=2, words=1, kernel=(2, 2), pads=(1, 0, 0, 0)),
+    proof("1 x 1 of 3 x 3, stride 2", Bound(16), height=3, width=3, words=1, kernel=(1, 1), stride=(2, 2)),
 )
