@@ -188,10 +188,10 @@ class Commands:
             raw = frame()
             bits = np.unpackbits(np.frombuffer(raw, np.uint8)[::-1], bitorder="little")
             self.made.frames[count - 1 - number] = bits[:layout.bits]
-            if bits[layout.bits:].any():
-                self.fail(f"bits of frame {count - 1 - number} beyond its {layout.bits} must be 0")
             if info[0] & CHECKED and (number == count - 1 or not info[0] & ONLY_AT_END):
                 self.check(f"frame {count - 1 - number}")
+            if bits[layout.bits:].any():
+                self.fail(f"bits of frame {count - 1 - number} beyond its {layout.bits} must be 0")
             self.take(info[0] & DUMMIES)
         self.filled = True
 
@@ -222,8 +222,7 @@ class Unpacking:
         self.commands, self.bits, self.start = commands, bits, start
         self.words = bytes(1 << k for k in range(8)) + patterns
         size = commands.layout.frame_bytes
-        self.front = -size % FILLED
-        self.size = size + self.front
+        self.size = size + -size % FILLED
 
     def frame(self) -> bytes:
         commands, bits = self.commands, self.bits
@@ -243,9 +242,7 @@ class Unpacking:
                 at = one + 6
         found += bytes(self.size - len(found))
         commands.take(-(-(at - first) // 8))
-        if any(found[:self.front]):
-            commands.fail("bytes in front of a compressed frame must be 0")
-        return bytes(found[self.front:])
+        return bytes(found)
 
 
 #: By their code; FPGA-TN-02039, table of commands.

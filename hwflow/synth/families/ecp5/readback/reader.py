@@ -28,6 +28,8 @@ CONSTANTS: dict[str, frozenset[tuple[int, int]]] = {
 UNBONDED = {"LFE5U-85F": frozenset({*range(96, 109), *range(110, 118), *range(119, 123)} - {100, 109, 118})}
 #: Clocks are brought to all four quadrants, also where nothing takes them: nextpnr, ecp5/globals.cc, route_onto_global.
 IDLE = re.compile(r"G_[UL][LR]PCLK\d+")
+#: So many settings with a bit are named.
+MOST_NAMES = 4
 #: Tiles of wires before blocks that no design of hwflow uses, whose inputs are tied in every bitstream.
 TIED_ALWAYS = r"V?CIB_DCU.|CIB_EFB[01]|CIB_PLL[0-3]"
 
@@ -104,6 +106,9 @@ def meaning(die: Die, tile: str, frame: int, bit: int) -> str:
     described = die.bits.kinds[kind].kind
     names = [name for name, choice in described.settings.items()
              if any((frame, bit) == place[:2] for _, group in choice.options for place in group)]
+    names += [f"a switch to {name}" for name, choice in described.muxes.items()
+              if any((frame, bit) == place[:2] for _, group in choice.options for place in group)]
     names += [name for name, word in described.words.items()
               if any((frame, bit) == place[:2] for group in word.digits for place in group)]
-    return f"nothing is used that has {' or '.join(names)}" if names else "the database does not know it"
+    listed = " or ".join([*names[:MOST_NAMES], *(["others"] if len(names) > MOST_NAMES else [])])
+    return f"nothing is used that has {listed}" if names else "the database does not know it"

@@ -34,6 +34,10 @@ class Decided:
     known: Bits
     taken: dict[tuple[str, str], Index] = field(default_factory=dict)
     others: dict[str, frozenset[tuple[int, int]]] = field(default_factory=dict)
+    somewhere: list[list[bool]] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.somewhere = self.bits.any(axis=2).tolist()
 
     def fits_at(self, group: BitGroup, tile: int) -> bool:
         """Whether the bits of one tile are those of `group`."""
@@ -53,6 +57,8 @@ class Decided:
             taken = np.full(len(self.tiles), NONE, np.int16)
             most = np.full(len(self.tiles), -1, np.int16)
             for number, (_, group) in enumerate(choice.options):
+                if any(value and not self.somewhere[frame][bit] for frame, bit, value in group):
+                    continue
                 fits, size = self.fits(group), len(group)
                 taken[fits & (most == size)] = SEVERAL
                 better = fits & (most < size)
