@@ -64,7 +64,8 @@ def written(configuration: Configuration, layout: Layout, *, idcode: int | None 
     file.checksum()
     for number, words in configuration.rams.items():
         file.add(bytes.fromhex("f6000000") + (number << 11).to_bytes(4, "big") + bytes.fromhex("b2d00100"))
-        file.add(np.packbits(np.array([[word >> k & 1 for k in range(8, -1, -1)] for word in words.tolist()])).tobytes())
+        bits = np.array([[word >> k & 1 for k in range(8, -1, -1)] for word in words.tolist()])
+        file.add(np.packbits(bits).tobytes())
         file.checksum()
     file.add(bytes.fromhex("5e000000"))
     return b"\xff\x00test\0\xff\xff\xff\xbd\xb3" + bytes(file.data) + b"\xff" * 4

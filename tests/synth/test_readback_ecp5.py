@@ -118,7 +118,7 @@ def test_a_file_that_is_not_there(tmp_path: Path) -> None:
 
 
 def test_a_package_that_the_device_has_not(small: Ecp5Bits) -> None:
-    with pytest.raises(HwflowError, match="the package must be one of CABGA256, .*, not QFN48"):
+    with pytest.raises(HwflowError, match=r"the package must be one of CABGA256, .*, not QFN48"):
         reader.read(DEVICE, "QFN48", small.path, small.configuration)
 
 
@@ -134,7 +134,7 @@ def test_a_database_that_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("text", [".mux A\nB F1\n", ".mux\n", ".config W\nx\n", ".strange A B\n"])
 def test_a_database_that_is_damaged(text: str, tmp_path: Path) -> None:
     (tmp_path / "bits.db").write_text(text)
-    with pytest.raises(HwflowError, match="Project Trellis' database must be complete and of the form that hwflow knows"):
+    with pytest.raises(HwflowError, match="Project Trellis' database must be complete and of the form that hwflow"):
         database.tile_kind(tmp_path / "bits.db")
 
 
@@ -273,7 +273,7 @@ def test_pads_that_are_swapped(small: Ecp5Bits, module: Module) -> None:
     swapped = fabric.module(ports() | {"rx": ["L4"], "tx": ["M1"], "led": [lights[1], lights[0], lights[2]]})["ports"]
     assert swapped["rx"]["direction"] == "output"
     assert swapped["led"]["bits"] != module["ports"]["led"]["bits"]
-    with pytest.raises(HwflowError, match=r"pad D2: port 'rx' must be here, and the pad is not used\n.*pad M1 is an input"):
+    with pytest.raises(HwflowError, match=r"pad D2: port 'rx' must be here, and .*\n.*pad M1 is an input"):
         fabric.module(ports() | {"rx": ["D2"]})
 
 
