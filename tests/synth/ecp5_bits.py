@@ -7,8 +7,15 @@ from pathlib import Path
 
 import numpy as np
 
-from hwflow.synth.families.ecp5.readback.container import Configuration, Layout, read_configuration
+from hwflow.synth.families.ecp5.readback.container import (
+    RAM_BITS,
+    RAM_WORDS,
+    Configuration,
+    Layout,
+    read_configuration,
+)
 from hwflow.synth.families.ecp5.readback.database import Tile, database_folder, load_device
+from hwflow.synth.families.ecp5.readback.tiles import TileBits
 
 #: (frame, bit) of the device.
 FrameBit = tuple[int, int]
@@ -45,6 +52,58 @@ class Ecp5Bits:
         for frame, bit in bits:
             frames[frame, bit] ^= True
         return Configuration(frames, dict(self.configuration.rams), self.configuration.control)
+
+
+class ECP5Bits:
+    """The bits of a bitstream that `bench.bit_flips` turns: those of tiles with bits that say more than in a device in
+    which nothing is used, and the contents of block RAMs that are used."""
+
+    def __init__(self, path: Path, device: str):
+        self.all = Ecp5Bits(path, device)
+        self.plain = written(self.all.configuration, self.all.layout)
+
+    def places(self) -> list[tuple[str, int, int]]:
+        """("frame", frame, bit) or ("memory", its number, a bit of its words)."""
+        bits = TileBits(self.all.device, self.all.configuration.frames)
+        bits.usual()
+        found = [("frame", tile.frame + frame, tile.bit + bit)
+                 for decided in bits.kinds.values() for number, tile in enumerate(decided.tiles)
+                 if (decided.bits[:, :, number] & ~decided.known[:, :, number]).any()
+                 for frame in range(tile.frames) for bit in range(tile.bits)]
+        return list(dict.fromkeys(found)) + [("memory", number, bit) for number in self.all.configuration.rams
+                                             for bit in range(RAM_WORDS * RAM_BITS)]
+
+    def turned(self, place: tuple[str, int, int]) -> bytes:
+        kind, number, bit = place
+        if kind == "frame":
+            return self.with_frame(number, bit)
+        words = self.all.configuration.rams[number].copy()
+        words[bit // RAM_BITS] ^= 1 << bit % RAM_BITS
+        rams = self.all.configuration.rams | {number: words}
+        return written(Configuration(self.all.configuration.frames, rams, self.all.configuration.control),
+                       self.all.layout)
+
+    def with_frame(self, number: int, bit: int) -> bytes:
+        """The file with one bit of a frame turned; every other frame has the checksum that it had."""
+        layout, frames = self.all.layout, self.all.configuration.frames
+        if number == layout.frames - 1:  # the first in the file, whose checksum is of all before
+            return written(self.all.changed([(number, bit)]), layout)
+        size = layout.frame_bytes + 3
+        start = self.plain.index(bytes.fromhex("8291")) + 4 + (layout.frames - 1 - number) * size
+        frame = frames[number].copy()
+        frame[bit] ^= True
+        part = Parts()
+        part.add(b"\xff")
+        part.add(np.packbits(np.concatenate([np.zeros(layout.pad, np.bool_), frame[::-1]])).tobytes())
+        part.checksum()
+        return self.plain[:start] + bytes(part.data[1:]) + self.plain[start + size - 1:]
+
+    def name(self, place: tuple[str, int, int]) -> str:
+        kind, number, bit = place
+        if kind == "memory":
+            return f"memory {number}, bit {bit}"
+        return " or ".join(f"{tile.name} F{number - tile.frame}B{bit - tile.bit}" for tile in self.all.device.tiles
+                           if 0 <= number - tile.frame < tile.frames and 0 <= bit - tile.bit < tile.bits)
 
 
 def written(configuration: Configuration, layout: Layout, *, idcode: int | None = None) -> bytes:

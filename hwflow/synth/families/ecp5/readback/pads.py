@@ -1,7 +1,6 @@
 """Pads: their direction, what they take and give, and which settings of them are only electrical.
 
-Pins of packages: Project Trellis, iodb.json.  Pins and settings of pads: libtrellis/src/Bels.cpp, tiledata/PI*/bits.db;
-which tiles configure one: nextpnr, ecp5/bitstream.cc, get_pio_tile and get_pic_tile.
+Pins of packages: Project Trellis, iodb.json.  Pins and settings of pads: libtrellis/src/Bels.cpp, tiledata/PI*/bits.db.
 """
 
 from __future__ import annotations
@@ -13,6 +12,7 @@ from typing import Any
 from hwflow_base.errors import HwflowError
 
 from .die import CellKind, Die, Owner, Pin, inverted
+from .pad_tiles import tiles_of_pad
 from .tiles import Place
 from .wires import at
 
@@ -23,23 +23,6 @@ ELECTRICAL = ("PULLMODE", "SLEWRATE", "DRIVE", "HYSTERESIS", "OPENDRAIN", "CLAMP
 THROUGH_REGISTER = ("DATAMUX_ODDR", "DATAMUX_OREG", "DATAMUX_MDDR")
 #: What comes in through a pad; the fabric knows the pad already.
 INWARD = CellKind(re.compile(r"JPADDI[A-D]_PIO"), lambda die, wire: None, lambda die, cell: None)
-
-
-def tiles_of_pad(die: Die, row: int, column: int, letter: str) -> tuple[Place, Place]:
-    """The tiles with the electrical settings of a pad and with those of its registers."""
-    device, bits = die.bits.device, die.bits
-    second = letter in "BD"
-    if row == 0:
-        return (bits.place(0, column + second, f"PIOT{second:d}"), bits.place(1, column + second, f"PICT{second:d}"))
-    if row == device.rows - 1:
-        place = bits.place(row, column + second, rf"(?:EFB\d_|S)?PICB{second:d}")
-        return place, place
-    side = "L" if column == 0 else "R"
-    if column not in (0, device.columns - 1):
-        return Place([]), Place([])
-    low = bits.place(row + 2, column, rf"PIC{side}2.*|MIB_CIB_LR(?:_A)?")
-    high = bits.place(row, column, f"PIC{side}0.*")
-    return bits.place(row + 1, column, f"PIC{side}1.*"), high if letter in "AB" else low
 
 
 def read_pads(die: Die, package: str) -> None:

@@ -12,11 +12,14 @@ from .database import database_folder, load_device
 from .die import Die
 from .dsp import DSP
 from .memories import MEMORIES
+from .pad_registers import PAD_REGISTERS, through_delay
 from .pads import read_pads
 from .slices import SLICES, chains, in_chain, pass_on, sum_of_chain
 from .tiles import On, Place, TileBits
 from .wires import Wires
 
+#: The kinds of cells.
+KINDS = (SLICES, MEMORIES, DSP, PLL, PAD_REGISTERS)
 #: Bits that are 1 in every bitstream of a device, of which the database does not say what they mean: those of Lattice's
 #: bitstream in which nothing is used, as nextpnr has it (ecp5/baseconfigs.cc).
 CONSTANTS: dict[str, frozenset[tuple[int, int]]] = {
@@ -46,8 +49,7 @@ def read(device: str, package: str, bitstream: Path, configuration: Configuratio
     wires = Wires(bits)
     pass_on(wires)
     fabric = Fabric(bitstream)
-    die = Die(bits, wires, fabric, configuration.rams, (SLICES, MEMORIES, DSP, PLL), (through_buffer, sum_of_chain),
-              IDLE)
+    die = Die(bits, wires, fabric, configuration.rams, KINDS, (through_buffer, sum_of_chain, through_delay), IDLE)
     for on in bits.switches():
         add_switch(die, on)
     read_pads(die, package)

@@ -37,7 +37,7 @@ class Decided:
     somewhere: list[list[bool]] = field(init=False)
 
     def __post_init__(self) -> None:
-        self.somewhere = self.bits.any(axis=2).tolist()
+        self.somewhere = np.any(self.bits, axis=2).tolist()
 
     def fits_at(self, group: BitGroup, tile: int) -> bool:
         """Whether the bits of one tile are those of `group`."""
