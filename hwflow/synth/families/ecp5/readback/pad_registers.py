@@ -47,7 +47,8 @@ class Registers:
         return value or ""
 
     def mode(self) -> str:
-        values = self.tiles.base(f"IOLOGIC{self.letter}.MODE")
+        name = f"IOLOGIC{self.letter}.MODE"
+        values = [value for value in self.tiles.values(name) if value in self.tiles.base(name)]
         return values[0] if len(values) == 1 else ""
 
     def wire(self, name: str, *, from_tiles: bool = True) -> str:
@@ -65,7 +66,7 @@ class Registers:
         taken = self.input("CLK")
         if clock == "0":
             self.die.problem(self.where, f"CLK{way}MUX must choose a clock")
-        for name in ("GSR", "SRMODE", "CEMUX", f"CE{way}MUX"):
+        for name in ("GSR", "SRMODE", "CEMUX", "CEIMUX", "CEOMUX", "CLKIMUX", "CLKOMUX"):
             self.setting(name)
         reset: Pin = "0"
         if self.setting(f"LSR{way}MUX") == "LSRMUX":
@@ -110,7 +111,7 @@ def make(die: Die, cell: str) -> None:
         pins = {"D0": [found.input("TXDATA0")], "D1": [found.input("TXDATA1")], **found.control("O"), "Q": [cell]}
         die.fabric.cell(cell, "ODDRX1F", {"GSR": found.setting("GSR")}, pins, ["Q"], found.where)
         return
-    pad = die.pin(at(*found.place, f"JPADDI{found.letter}_PIO"))
+    pad = die.pin(found.wire("DI", from_tiles=False))
     if pad is None:
         die.problem(found.where, "its pad must be an input")
     outputs = {"Q0": [cell], "Q1": [found.wire("RXDATA1")]}

@@ -14,7 +14,7 @@ from .dsp import DSP
 from .memories import MEMORIES
 from .pad_registers import PAD_REGISTERS, through_delay
 from .pads import read_pads
-from .slices import SLICES, chains, in_chain, pass_on, sum_of_chain
+from .slices import SLICES, in_chain, pass_on, sum_of_chain, without_takers
 from .tiles import On, Place, TileBits
 from .wires import Wires
 
@@ -53,7 +53,7 @@ def read(device: str, package: str, bitstream: Path, configuration: Configuratio
     for on in bits.switches():
         add_switch(die, on)
     read_pads(die, package)
-    die.queue += chains(die)
+    die.queue += without_takers(die)
     die.make()
     die.check()
     die.unused()

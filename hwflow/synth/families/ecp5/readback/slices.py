@@ -200,9 +200,12 @@ def memory(part: Slice) -> None:
             "DI": [die.pin(part.wire(f"WD{part.half}{part.letter}")), "0", "0", "0"],
             "WRE": ["1" if enable in ("0", "1") else die.pin(part.wire(f"WRE{index}"))],
             "WCK": [die.pin(part.wire(f"WCK{index}"))]}
-    for name, taken in pins.items():
-        if None in taken:
-            die.problem(part.where, f"input {name} of its memory must have a driver")
+    def check() -> None:
+        for name, taken in pins.items():
+            if None in taken and out in die.taken:
+                die.problem(part.where, f"input {name} of its memory must have a driver")
+
+    die.checks.append(check)
     clock = "INV" if part.tile.setting("CLK1.CLKMUX") == "INV" else "WCK"
     known = {name: [pin or "0" for pin in taken] for name, taken in pins.items()}
     die.fabric.cell(out, "TRELLIS_DPR16X4", {"INITVAL": f"{entries:064b}", "WREMUX": enable, "WCKMUX": clock},
@@ -238,15 +241,17 @@ def shared(part: Slice, wire: str, name: str) -> str | None:
     return part.tile.setting(f"{base_of(chosen)}.{name}") if chosen else None
 
 
-def chains(die: Die) -> Iterator[Owner]:
-    """The slices in carry chains.  nextpnr ends a chain with one whose sum may be taken by nothing."""
+def without_takers(die: Die) -> Iterator[Owner]:
+    """The slices in carry chains, and memories.  nextpnr ends a chain with one whose sum may be taken by nothing, and a
+    memory has four bits, whatever is taken of them."""
     decided = die.bits.kinds[KIND]
     for number, letter in enumerate(LETTERS):
         choice = decided.kind.settings[f"SLICE{letter}.MODE"]
-        option = [value for value, _ in choice.options].index("CCU2")
-        for tile in np.flatnonzero(decided.decide("setting", choice) == option).tolist():
-            place = decided.tiles[tile].row, decided.tiles[tile].column
-            yield Owner(SLICES, at(*place, f"F{2 * number}_SLICE"))
+        for option, (mode, _) in enumerate(choice.options):
+            tables = {"CCU2": (2 * number,), "DPRAM": (2 * number, 2 * number + 1)}.get(mode, ())
+            for tile in np.flatnonzero(decided.decide("setting", choice) == option).tolist() if tables else ():
+                place = decided.tiles[tile].row, decided.tiles[tile].column
+                yield from (Owner(SLICES, at(*place, f"F{table}_SLICE")) for table in tables)
 
 
 def constant(die: Die, pin: Pin) -> str | None:
