@@ -27,8 +27,8 @@ CONSTANTS: dict[str, frozenset[tuple[int, int]]] = {
     "DSP_SPINE_UL1": frozenset({(2, 0), (3, 0), (5, 0), (11, 0), (13, 0)}),
     "PVT_COUNT2": frozenset({(2, 0), (3, 0), (5, 0), (11, 0), (13, 0)}),
 }
-#: The same of pads at the lower edge of an LFE5U-85F that no package has: their columns.
-UNBONDED = {"LFE5U-85F": frozenset({*range(96, 109), *range(110, 118), *range(119, 123)} - {100, 109, 118})}
+#: The same of pads at the lower edge of the largest die that no package has: the die, and their columns.
+UNBONDED = "85K_", frozenset({*range(96, 100), *range(101, 109), *range(110, 118), *range(119, 123)})
 #: Clocks are brought to all four quadrants, also where nothing takes them: nextpnr, ecp5/globals.cc, route_onto_global.
 IDLE = re.compile(r"G_[UL][LR]PCLK\d+")
 #: So many settings with a bit are named.
@@ -92,7 +92,7 @@ def explain_rest(die: Die) -> None:
                 for setting in decided.kind.settings:
                     if re.fullmatch(r"CIB\.J[A-D]\dMUX", setting):
                         place.setting(setting)
-    unbonded = UNBONDED.get(device.layout.device, frozenset())
+    unbonded = UNBONDED[1] if device.size == UNBONDED[0] else frozenset()
     for name, frame, bit in die.bits.unexplained(CONSTANTS):
         match = re.fullmatch(r"MIB_R95C(\d+):PICB[01]", name)
         if match and int(match[1]) in unbonded and (frame, bit) == (0, 1):
