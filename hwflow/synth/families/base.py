@@ -138,6 +138,8 @@ class FamilyDevices:
     single_port_rams: Mapping[str, int] = {}
     #: Times of the registers in its pads; None where no design has them.
     pad_timing: PadTiming | None = None
+    #: What a pad that takes something in has where a board file says nothing of its pull: "none", "up" or "down".
+    usual_pull: str = "none"
     #: The primitive of the flash inside that a design may read, by the chip that has one.
     user_flashes: Mapping[str, str] = {}
     #: Clocks that its devices must not exceed; one of them is of "clock".

@@ -47,8 +47,8 @@ class ReadCell:
 class Fabric:
     """The cells and switches of the bitstream in `path`, and what is wrong with them.
 
-    `defaults`: the level of wires that no switch drives, where the device defines one.  `pulls`: "up" or "none" for
-    pads whose bits say it.
+    `defaults`: the level of wires that no switch drives, where the device defines one.  `pulls`: "up", "down" or
+    "none" for pads whose bits say it.
     """
 
     path: Path

@@ -39,9 +39,9 @@ def netlist_of(bitstream: Path, board: Board, folder: Path, *, clock: LayoutCloc
 
 
 def require_pulls(fabric: Fabric, board: Board, memory: BoardMemory | None) -> None:
-    """A problem for each pad that pulls up and must not, or the other way round."""
+    """A problem for each pad that pulls another way than the board file says, or than usual where it says nothing."""
     for pin in ports_of(board, leds=leds_of(board), memory=memory).values():
-        wanted, found = pin.pull or "none", fabric.pulls.get(pin.name)
+        wanted, found = pin.pull or FAMILIES[board.family].usual_pull, fabric.pulls.get(pin.name)
         if found is not None and found != wanted:
             fabric.problem(f"pad {pin.name}", f"its pull must be '{wanted}', as the board file has it, not '{found}'")
 

@@ -85,6 +85,8 @@ class Pad:
         for name in ELECTRICAL:
             if self.tiles.has(f"PIO{self.letter}.{name}"):
                 self.tiles.values(f"PIO{self.letter}.{name}")
+        if self.direction != "OUTPUT" and (pull := self.tiles.setting(f"PIO{self.letter}.PULLMODE")):
+            self.die.fabric.pulls[self.pin] = pull.lower()
         {"INPUT": self.input, "OUTPUT": self.output, "BIDIR": self.both}[self.direction]()
 
     def input(self) -> None:
