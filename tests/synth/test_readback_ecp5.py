@@ -166,6 +166,8 @@ PROBLEMS: dict[str, tuple[Callable[[Ecp5Bits], list[FrameBit]], str]] = {
         "MULT18_0: DSP_LEFT.CIBOUT must be ON"),
     "a clock of the PLL that is off": (lambda s: [s.named("MIB_R50C3:BANKREF8", "CLKOS_ENABLE", "ENABLED")],
         "PLL: CLKOS_ENABLE must be ENABLED: something takes CLKOS"),
+    "another filter of the PLL": (lambda s: [s.named("MIB_R50C2:PLL0_LL", "ICP_CURRENT", digit=0)],
+        "PLL: ICP_CURRENT must be 12, not 13"),
     "a tap that is off": (lambda s: [s.named("TAP_R20C4:TAP_DRIVE", "L_HPBX0100", "G_VPTX0100")],
         "input CLK of its flip-flop 0 must have a driver"),
 }

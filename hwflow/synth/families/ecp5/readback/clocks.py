@@ -26,15 +26,23 @@ UNUSED = {"RST": ("PLLRST_ENA", "DISABLED"), "STDBY": ("STDBY_ENABLE", "DISABLED
           **dict.fromkeys(("PHASEDIR", "PHASELOADREG", "PHASESEL0", "PHASESEL1", "PHASESTEP"),
                           ("DPHASE_SOURCE", "DISABLED"))}
 DIVIDERS = ("CLKI_DIV", "CLKFB_DIV", "CLKOP_DIV", "CLKOS_DIV", "CLKOS2_DIV", "CLKOS3_DIV")
-PHASES = tuple(f"{clock}_{kind}" for clock in OUTPUTS[:4] for kind in ("CPHASE", "FPHASE"))
-CHOICES = ("CLKOP_ENABLE", "CLKOS_ENABLE", "CLKOS2_ENABLE", "CLKOS3_ENABLE", "FEEDBK_PATH", "CLKOP_TRIM_POL",
-           "CLKOS_TRIM_POL", "OUTDIVIDER_MUXA", "OUTDIVIDER_MUXB", "OUTDIVIDER_MUXC", "OUTDIVIDER_MUXD", "STDBY_ENABLE",
-           "REFIN_RESET", "SYNC_ENABLE", "INT_LOCK_STICKY", "DPHASE_SOURCE", "PLLRST_ENA", "INTFB_WAKE")
-#: Of the loop's filter and of the maker's tests: explained, and not in the model.
-ANALOG = ("FREQ_LOCK_ACCURACY", "ICP_CURRENT", "KVCO", "LPF_CAPACITOR", "LPF_RESISTOR", "MFG_ENABLE_FILTEROPAMP",
-          "MFG_EN_UP", "MFG_FLOAT_ICP", "MFG_FORCE_VFILTER", "MFG_GMCREF_SEL", "MFG_GMC_GAIN", "MFG_GMC_PRESET",
-          "MFG_GMC_RESET", "MFG_GMC_TEST", "MFG_ICP_TEST", "MFG_LF_PRESET", "MFG_LF_RESET", "MFG_LF_RESGRND",
-          "MFG1_TEST", "MFG2_TEST")
+PHASES = tuple(f"{clock}_CPHASE" for clock in OUTPUTS[:4])
+CHOICES = ("CLKOP_ENABLE", "CLKOS_ENABLE", "CLKOS2_ENABLE", "CLKOS3_ENABLE", "FEEDBK_PATH", "STDBY_ENABLE",
+           "DPHASE_SOURCE", "PLLRST_ENA", "INTFB_WAKE")
+#: What the settings have that have no model: nothing is shifted, trimmed, stopped or reset, and each output has its own
+#: divider.
+STATIC = {
+    "CLKOP_TRIM_POL": "RISING", "CLKOS_TRIM_POL": "RISING", "STDBY_ENABLE": "DISABLED", "REFIN_RESET": "DISABLED",
+    "SYNC_ENABLE": "DISABLED", "INT_LOCK_STICKY": "ENABLED", "DPHASE_SOURCE": "DISABLED", "PLLRST_ENA": "DISABLED",
+    "INTFB_WAKE": "DISABLED", **{f"OUTDIVIDER_MUX{letter}": f"DIV{letter}" for letter in "ABCD"},
+    "CLKOP_TRIM_DELAY": "0", "CLKOS_TRIM_DELAY": "0"}
+#: Of the loop's filter and of the maker's tests: the numbers of nextpnr (ecp5/bitstream.cc, write_pll), and those that
+#: hwflow gives each PLL (`hwflow_rtl.vendor.ecp5`).
+ANALOG = {"FREQ_LOCK_ACCURACY": 0, "ICP_CURRENT": 12, "KVCO": 0, "LPF_CAPACITOR": 0, "LPF_RESISTOR": 8,
+          "MFG_ENABLE_FILTEROPAMP": 1, "MFG_EN_UP": 0, "MFG_FLOAT_ICP": 0, "MFG_FORCE_VFILTER": 0, "MFG_GMCREF_SEL": 2,
+          "MFG_GMC_GAIN": 0, "MFG_GMC_PRESET": 0, "MFG_GMC_RESET": 0, "MFG_GMC_TEST": 14, "MFG_ICP_TEST": 0,
+          "MFG_LF_PRESET": 0, "MFG_LF_RESET": 0, "MFG_LF_RESGRND": 0, "MFG1_TEST": 0, "MFG2_TEST": 0,
+          "PLL_LOCK_MODE": 0, **{f"{clock}_FPHASE": 0 for clock in OUTPUTS[:4]}}
 
 
 def tiles_of(die: Die, wire: str) -> Place | None:
@@ -57,16 +65,13 @@ def make(die: Die, cell: str) -> None:
         return
     where = f"{tiles.name} PLL"
     parameters = {name: number(tiles.word(name) + 1) for name in DIVIDERS}
-    parameters |= {name: number(tiles.word(name)) for name in (*PHASES, "PLL_LOCK_MODE")}
+    parameters |= {name: number(tiles.word(name)) for name in PHASES}
     for name in CHOICES:
         value = tiles.setting(name)
         if value is None:
             die.problem(where, f"its bits of {name} are a mixture")
         parameters[name] = value or ""
-    for name in ANALOG:
-        tiles.word(name)
-    for name in ("CLKOP_TRIM_DELAY", "CLKOS_TRIM_DELAY"):
-        parameters[name] = number(int(tiles.setting(name) or 0))
+    require_static(die, tiles, where)
     pins: dict[str, Sequence[Pin]] = {name: [control(die, cell, name, parameters, where)] for name in CONTROL}
     pins |= feedback(die, cell, parameters, where)
     outputs: dict[str, Sequence[Pin]] = {name: [at(*place_of(cell), f"J{name}_PLL")] for name in OUTPUTS}
@@ -86,6 +91,15 @@ def inside_pll(on: On) -> bool:
         return False
     path = Place([(on.decided, on.number)]).setting("FEEDBK_PATH")
     return path is not None and path.startswith("INT_")
+
+
+def require_static(die: Die, tiles: Place, where: str) -> None:
+    """A problem for each setting that the model does not know."""
+    found: dict[str, str | int | None] = {name: tiles.setting(name) for name in STATIC}
+    found |= {name: tiles.word(name) for name in ANALOG}
+    for name, wanted in {**STATIC, **ANALOG}.items():
+        if found[name] != wanted:
+            die.problem(where, f"{name} must be {wanted}, not {found[name]}")
 
 
 def control(die: Die, cell: str, name: str, parameters: dict[str, str], where: str) -> Pin:

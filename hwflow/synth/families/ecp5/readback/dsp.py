@@ -106,8 +106,10 @@ class Block:
             pins |= self.shifted(pins)
         for name in WORDS[what]:
             self.tiles.word(f"{self.name}.{name}")
-        parameters = registers | {name: self.setting(name) for name in PARAMETERS[what]} | {
-            f"CLK{k}_DIV": self.setting(f"CLK{k}_DIV") for k in range(4)}
+        parameters = registers | {name: self.setting(name) for name in PARAMETERS[what]}
+        for name in (f"CLK{k}_DIV" for k in range(4)):
+            if self.setting(name) != "ENABLED":
+                self.die.problem(self.where, f"{name} must be ENABLED, not {self.setting(name)}")
         outputs: dict[str, Sequence[Pin]] = {name: [self.wire(name)] for name in OUTPUTS[what]}
         self.outward(registers)
         self.die.fabric.cell(self.cell, KINDS[what], parameters, pins | outputs, outputs, self.where)

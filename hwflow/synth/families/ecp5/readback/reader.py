@@ -31,6 +31,8 @@ CONSTANTS: dict[str, frozenset[tuple[int, int]]] = {
 UNBONDED = "85K_", frozenset({*range(96, 100), *range(101, 109), *range(110, 118), *range(119, 123)})
 #: Clocks are brought to all four quadrants, also where nothing takes them: nextpnr, ecp5/globals.cc, route_onto_global.
 IDLE = re.compile(r"G_[UL][LR]PCLK\d+")
+#: Control register 0: the device reads its flash at the lowest clock, once.
+CONTROL = 0x40000000
 #: So many settings with a bit are named.
 MOST_NAMES = 4
 #: Tiles of wires before blocks that no design of hwflow uses, whose inputs are tied in every bitstream.
@@ -59,6 +61,9 @@ def read(device: str, package: str, bitstream: Path, configuration: Configuratio
     die.unused()
     for number in sorted(set(configuration.rams) - set(die.memories_taken)):
         fabric.problem(f"contents of memory {number}", "a block RAM must have them, and none has")
+    if configuration.control != CONTROL:
+        fabric.problem("control register 0", f"it must be 0x{CONTROL:08x}, as ecppack writes it, not "
+                                             f"0x{configuration.control:08x}")
     explain_rest(die)
     return fabric
 
