@@ -37,6 +37,7 @@ from hwflow.synth.top import CoreOnBoard
 from hwflow.synth.yosys_json import Module
 from tests.sim.small_board import IDENTITY, answers, linked, noise, small_core
 from tests.synth.bit_places import ICE40Bits
+from tests.synth.ecp5_bits import ECP5Bits
 from tests.synth.gowin_bits import GowinBits
 
 from .merged_netlists import VERILOG, can_merge, meaning_of, merged
@@ -64,6 +65,7 @@ class Bits(Protocol):
 #: How the bits of each family are found in a bitstream.
 FAMILY_BITS: dict[str, Callable[[Path, Board], Bits]] = {
     "ice40": lambda path, board: ICE40Bits(path, board.device),
+    "ecp5": lambda path, board: ECP5Bits(path, board.device),
     "gowin": lambda path, board: GowinBits(path, str(board.chip))}
 
 

@@ -30,6 +30,7 @@ from tests.sim.small_board import IDENTITY, answers, small_core
 from tests.sim.test_netlist import DATA, compiled_netlist, played
 from tests.synth.conftest import need
 from tests.synth.ecp5_bits import Ecp5Bits, FrameBit, written
+from tests.synth.summing_core import SummingCore, summed
 
 RECORDED = Path(__file__).with_name("recorded") / "ulx3s_25f.bit.xz"
 BOARD = load_board("ulx3s_25f")
@@ -300,6 +301,28 @@ def test_a_fresh_bitstream_answers_through_its_pins(tmp_path: Path, cache: Path)
     netlist = tmp_path / "back.json"
     netlist.write_text(json.dumps({"modules": {"top": module}}))
     assert played(compiled_netlist(netlist, BOARD, tmp_path / "run", cache), BOARD) == answers(DATA)
+
+
+@pytest.mark.slow
+def test_an_adder_behind_multipliers(tmp_path: Path, cache: Path) -> None:
+    """An ALU54B takes the wires of the block that its multipliers have without it."""
+    need("ecp5")
+    synthesize(CoreOnBoard(SummingCore(BOARD.technology()), BOARD, identity=IDENTITY), tmp_path)
+    module = FAMILIES["ecp5"].read_back(BOARD, tmp_path / "bitstream" / "top.bit").module(ports())
+    assert {kind: kinds(module).get(kind) for kind in ("ALU54B", "MULT18X18D")} == {"ALU54B": 1, "MULT18X18D": 2}
+    netlist = tmp_path / "back.json"
+    netlist.write_text(json.dumps({"modules": {"top": module}}))
+    assert played(compiled_netlist(netlist, BOARD, tmp_path / "run", cache), BOARD) == summed(DATA)
+
+
+@pytest.mark.slow
+def test_double_rate_pads(tmp_path: Path) -> None:
+    """Registers of two bits a cycle and delays are read back from a design with Ethernet."""
+    need("ecp5")
+    board = load_board("colorlight_i5").with_transport("udp")
+    synthesize(CoreOnBoard(small_core(board.technology()), board, identity=IDENTITY), tmp_path)
+    found = kinds(FAMILIES["ecp5"].read_back(board, tmp_path / "bitstream" / "top.bit").module(pads_of(board, None)))
+    assert (found["IDDRX1F"], found["ODDRX1F"]) == (5, 6)
 
 
 def require_all_cells(module: Module, routed: Module) -> None:

@@ -49,12 +49,12 @@ class Owner(NamedTuple):
 class Die:
     """The die.
 
-    `kinds` are the kinds of its cells; `passages` say of the output of what is no cell which wire it passes on; `idle`
-    are wires that may be driven although nothing takes them.  `drivers` are the switches that are on, source by sink,
-    and `places` are where their bits are.  `ends` are levels and wires of cells at the end of what drives a wire;
-    `told` and `passed` are the sinks that something takes in the end, as the fabric knows or as a level; `taken` are
-    the wires of cells that something takes.  `queue` are cells to be made, `checks` what is asked when all of them are
-    known.
+    `kinds` are the kinds of its cells; `passages` say of the output of what is no cell which wire it passes on;
+    `outranked` says of an output that another one of its block has the wires to other tiles; `idle` are wires that may
+    be driven although nothing takes them.  `drivers` are the switches that are on, source by sink, and `places` are
+    where their bits are.  `ends` are levels and wires of cells at the end of what drives a wire; `told` and `passed`
+    are the sinks that something takes in the end, as the fabric knows or as a level; `taken` are the wires of cells
+    that something takes.  `queue` are cells to be made, `checks` what is asked when all of them are known.
     """
 
 
@@ -64,6 +64,7 @@ class Die:
     memories: Mapping[int, npt.NDArray[np.uint16]]
     kinds: Sequence[CellKind]
     passages: Sequence[Callable[[Die, str], str | None]]
+    outranked: Callable[[Die, str], bool]
     idle: re.Pattern[str]
     drivers: dict[str, str] = field(default_factory=dict)
     places: dict[str, str] = field(default_factory=dict)
@@ -120,6 +121,8 @@ class Die:
         sources = self.wires.always(wire)
         if len(sources) > 1:
             sources = [source for source in sources if self.live(source)]
+        if len(sources) > 1:
+            sources = [source for source in sources if not self.outranked(self, source)]
         return sources[0] if len(sources) == 1 else None
 
     def live(self, wire: str) -> bool:

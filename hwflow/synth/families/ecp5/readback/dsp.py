@@ -168,6 +168,15 @@ class Block:
             self.die.problem(self.where, "its output must not pass by its register")
 
 
+def outranked(die: Die, wire: str) -> bool:
+    """Whether `wire` is an output of a multiplier whose sums leave the block instead of it."""
+    if not wire.endswith("_MULT18"):
+        return False
+    found = find(die, wire)
+    adder = {0: 3, 1: 3, 4: 7, 5: 7}
+    return found is not None and found.tiles.setting(f"ALU54_{adder[found.number]}.MODE") == KINDS["ALU54"]
+
+
 OUTPUT = re.compile(r"J(?:P|SRO[AB]|RO[AB])\d+_MULT18|JSIGNEDP_MULT18|J(?:R|CO)\d+_ALU54|"
                     r"J(?:SIGNEDR|EQ\w+|OVER|UNDER|OVERUNDER)_ALU54")
 DSP = CellKind(OUTPUT, owner, make)

@@ -10,7 +10,7 @@ from .clocks import PLL, inside_pll, through_buffer
 from .container import Configuration, read_configuration
 from .database import database_folder, load_device
 from .die import Die
-from .dsp import DSP
+from .dsp import DSP, outranked
 from .memories import MEMORIES
 from .pad_registers import PAD_REGISTERS, through_delay
 from .pads import read_pads
@@ -51,7 +51,8 @@ def read(device: str, package: str, bitstream: Path, configuration: Configuratio
     wires = Wires(bits)
     pass_on(wires)
     fabric = Fabric(bitstream)
-    die = Die(bits, wires, fabric, configuration.rams, KINDS, (through_buffer, sum_of_chain, through_delay), IDLE)
+    die = Die(bits, wires, fabric, configuration.rams, KINDS, (through_buffer, sum_of_chain, through_delay), outranked,
+              IDLE)
     for on in bits.switches():
         add_switch(die, on)
     read_pads(die, package)
