@@ -305,7 +305,8 @@ class SharedStage(Stage):
         return SharedUnitShape(
             program=self.made(folding).program, elements=elements, outputs=outputs, lanes_in=self.lanes_in(folding),
             lanes_out=self.lanes_out(folding), streamed=folding.weight_rows > 0,
-            style=rescaler_style(folding, technology), interval=folding.weight_interval)
+            style=rescaler_style(folding, technology),
+            interval=folding.weight_interval if folding.weight_rows else None)
 
 
 def widest(channels: int, columns: int) -> int:
