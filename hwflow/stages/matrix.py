@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
-from collections.abc import Hashable, Iterator
+from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import replace
 from fractions import Fraction
 from functools import cache, cached_property
@@ -362,7 +362,7 @@ class MatrixStage(LayerStage[M_co]):
         return MatrixStageShape(matrix=unit, weights=self.weights, rescaler=rescaler, pad_value=pad)
 
     def times(self, folding: Folding, technology: Technology, *arrivals: Times,
-              left: Times | None = None) -> StageTimes:
+              left: Sequence[Times] | None = None) -> StageTimes:
         """Weights that are outside arrive as the folding's `weight_interval` promises."""
         made = super().times(folding, technology, arrivals[0], left=left)
         return StageTimes(made.taken[:1], made.departures)

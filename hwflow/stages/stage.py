@@ -8,7 +8,7 @@ computes one after the other.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Hashable, Iterator
+from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
@@ -182,7 +182,8 @@ class Stage(ABC):
         """The steps that it takes with a frame, one after another; () where all its parts work at the same time."""
         return ()
 
-    def step_times(self, folding: Folding, technology: Technology, *arrivals: Times) -> tuple[StepTimes, ...]:
+    def step_times(self, folding: Folding, technology: Technology, *arrivals: Times,
+                   left: Sequence[Times] | None = None) -> tuple[StepTimes, ...]:
         """When it does what `steps` has, if the beats of each input arrive as `arrivals` says; () as there."""
         return ()
 
@@ -200,12 +201,12 @@ class Stage(ABC):
 
     @abstractmethod
     def times(self, folding: Folding, technology: Technology, *arrivals: Times,
-              left: Times | None = None) -> StageTimes:
+              left: Sequence[Times] | None = None) -> StageTimes:
         """The cycles in which it takes input beats and offers output beats.
 
         `arrivals` has, for each input, the cycles in which the beats of one or more whole frames arrive, at most one a
-        cycle.  `left` has the cycles in which the reader takes the output beats (backpressure); None: it takes each
-        beat at once.  The result is exact, to the cycle.  With `weight_rows` it is a bound: it assumes that an idle
+        cycle.  `left` has, for each output, the cycles in which the reader takes its beats (backpressure); None: it
+        takes each beat at once.  The result is exact, to the cycle.  With `weight_rows` it is a bound: it assumes that an idle
         stage has its weights, and that they then arrive every `weight_interval` cycles.
         """
 
@@ -321,8 +322,8 @@ class LayerStage(Stage, Generic[L_co]):
         return self.shape(folding, technology).cost(technology)
 
     def times(self, folding: Folding, technology: Technology, *arrivals: Times,
-              left: Times | None = None) -> StageTimes:
-        return self.shape(folding, technology).times(technology, *arrivals, left=left)
+              left: Sequence[Times] | None = None) -> StageTimes:
+        return self.shape(folding, technology).times(technology, *arrivals, left=None if left is None else left[0])
 
     def unit(self, folding: Folding, technology: Technology) -> Component:
         return self.shape(folding, technology).build(technology, self.unit_name)

@@ -310,7 +310,7 @@ def test_every_kind_is_asked_what_every_unit_is(kind: type[Layer], seed: int) ->
         made_of(each.graph, each.folding, each.frames), seed=seed)
     late = [arrivals_of("late", words.size // lanes, seed) for words, lanes in zip(codes, said.lanes_in, strict=True)]
     for left in (None, shape.times(technology, *late).departures + 5):
-        ours, theirs = (stage.times(each.folding, technology, *late, left=left),
+        ours, theirs = (stage.times(each.folding, technology, *late, left=None if left is None else [left]),
                         shape.times(technology, *late, left=left))
         assert all(map(np.array_equal, (*ours.taken, ours.departures), (*theirs.taken, theirs.departures)))
 

@@ -135,9 +135,10 @@ def rows_of(plan: Plan, number: int, stage: Stage, played: Played, frames: int) 
     planned = plan.stages[number]
     edges = [e for e, link in enumerate(plan.links) if link.sink == Endpoint.stage(number)]
     taken = [played.taken[e].reshape(frames, -1) for e in edges]
-    departed = [times.reshape(frames, -1) for source, times in sorted(played.departures.items())
-             if source.of_stage and source.number == number]
-    steps = stage.step_times(planned.folding, plan.device, *(played.arrivals[e] for e in edges))
+    left = [times for source, times in sorted(played.departures.items())
+            if source.of_stage and source.number == number]
+    departed = [times.reshape(frames, -1) for times in left]
+    steps = stage.step_times(planned.folding, plan.device, *(played.arrivals[e] for e in edges), left=left)
     if steps:
         works = in_steps([step for step in steps if step.name not in ("load", "store")], frames)
     else:

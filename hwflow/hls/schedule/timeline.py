@@ -306,17 +306,19 @@ class Network:
         for position, stage in enumerate(map(Endpoint.stage, range(len(self.stages)))):
             edges = entering[stage]
             arrivals |= {e: self.arriving(e, departures[self.links[e].source]) for e in edges}
-            moves = self.stage_times(position, edges, arrivals, left.get(stage), rounds=rounds)
-            for port, times in enumerate((moves.departures, *moves.further)):
-                departures[replace(stage, output=port)] = later(times, held.get(replace(stage, output=port)))
+            outputs = [replace(stage, output=port) for port in range(len(self.stages[position].outputs))]
+            moves = self.stage_times(position, edges, arrivals, [left[each] for each in outputs] if left else None,
+                                     rounds=rounds)
+            for output, times in zip(outputs, (moves.departures, *moves.further), strict=True):
+                departures[output] = later(times, held.get(output))
             taken |= dict(zip(edges, moves.taken, strict=True))
         for e, link in enumerate(self.links):
             if not link.sink.of_stage:
                 arrivals[e] = taken[e] = self.arriving(e, departures[link.source])
         return Played(departures, arrivals, taken)
 
-    def stage_times(self, position: int, edges: Sequence[int], arrivals: dict[int, Times], left: Times | None = None,
-                    *, rounds: int) -> StageTimes:
+    def stage_times(self, position: int, edges: Sequence[int], arrivals: dict[int, Times],
+                    left: Sequence[Times] | None = None, *, rounds: int) -> StageTimes:
         """The cycles in which a stage takes and gives beats.
 
         The rounds after the first move `arrivals` to later cycles where a gearbox waits for the stage: a gearbox to

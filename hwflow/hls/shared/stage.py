@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Hashable, Iterator
+from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from math import gcd
 
@@ -259,8 +259,9 @@ class SharedStage(Stage):
                 titles.append(("store", program.outputs[step.port]))
         return titles
 
-    def step_times(self, folding: Folding, technology: Technology, *arrivals: Times) -> tuple[StepTimes, ...]:
-        played = self.play(folding, technology, *arrivals)
+    def step_times(self, folding: Folding, technology: Technology, *arrivals: Times,
+                   left: Sequence[Times] | None = None) -> tuple[StepTimes, ...]:
+        played = self.play(folding, technology, *arrivals, left=left)
         return tuple(StepTimes(name, played.begins[:, k], played.ends[:, k], played.waits[:, k])
                      for k, (name, _) in enumerate(self.titles(folding)))
 
@@ -283,14 +284,13 @@ class SharedStage(Stage):
                     for name, lanes in zip(self.inputs, self.lanes_in(folding), strict=True)]
         return self.play(folding, technology, *arrivals)
 
-    def play(self, folding: Folding, technology: Technology, *arrivals: Times) -> SharedTimes:
-        return self.unit_shape(folding, technology).play(technology, *arrivals)
+    def play(self, folding: Folding, technology: Technology, *arrivals: Times,
+             left: Sequence[Times] | None = None) -> SharedTimes:
+        return self.unit_shape(folding, technology).play(technology, *arrivals, left=left)
 
     def times(self, folding: Folding, technology: Technology, *arrivals: Times,
-              left: Times | None = None) -> StageTimes:
-        """A bound where the reader takes beats late: the program goes on behind them as if it did not."""
-        played = self.play(folding, technology, *arrivals)
-        return StageTimes(played.taken, played.departures[0], played.departures[1:])
+              left: Sequence[Times] | None = None) -> StageTimes:
+        return self.unit_shape(folding, technology).times(technology, *arrivals, left=left)
 
     def cost(self, folding: Folding, technology: Technology) -> Resources:
         return self.unit_shape(folding, technology).cost(technology)

@@ -8,6 +8,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
@@ -104,16 +105,16 @@ class SharedUnitShape:
             total += RomBeats.cost(beats=program.beats_count, lanes=shape.stream_lanes, technology=technology)
         return total
 
-    def play(self, technology: Technology, *arrivals: Times) -> SharedTimes:
-        """The cycles of whole frames whose beats arrive as `arrivals` says."""
+    def play(self, technology: Technology, *arrivals: Times, left: Sequence[Times] | None = None) -> SharedTimes:
+        """The cycles of whole frames whose beats arrive as `arrivals` says, and of each output leave as `left` does."""
         first = next(step for step in self.program.steps if isinstance(step, Load))
         frames = len(arrivals[first.port]) * self.lanes_in[first.port] // (first.pixels * first.channels)
         return play(self.program, arrivals=arrivals, lanes_in=self.lanes_in, lanes_out=self.lanes_out, frames=frames,
-                    technology=technology, style=self.style, interval=self.interval)
+                    technology=technology, style=self.style, interval=self.interval, left=left)
 
-    def times(self, technology: Technology, *arrivals: Times) -> StageTimes:
-        """When beats are taken and given; a bound where weights arrive, and where the reader takes beats late."""
-        times = self.play(technology, *arrivals)
+    def times(self, technology: Technology, *arrivals: Times, left: Sequence[Times] | None = None) -> StageTimes:
+        """When beats are taken and given; a bound where weights arrive."""
+        times = self.play(technology, *arrivals, left=left)
         return StageTimes(times.taken, times.departures[0], times.departures[1:])
 
     def build(self, technology: Technology, name: str) -> SharedUnit:

@@ -228,21 +228,20 @@ def filled(program: Program, step: Fill, begin: int, results: list[Times] | None
 
 
 def play(program: Program, *, arrivals: Sequence[Times], lanes_in: Sequence[int], lanes_out: Sequence[int],
-         frames: int, technology: Technology, style: RequantizerStyle, interval: Fraction | None = None) -> SharedTimes:
+         frames: int, technology: Technology, style: RequantizerStyle, interval: Fraction | None = None,
+         left: Sequence[Times] | None = None) -> SharedTimes:
     """The cycles of `frames` frames whose beats arrive as `arrivals` says.
 
     `interval` is that of the beats of weights that arrive on a stream, from cycle 0 on; None: they are in a ROM.
+    `left` has for each output the cycles in which the reader takes the beats; None: it takes each at once.
 
-    Exact, to the cycle, where weights come in every cycle and the output never stalls; else a bound.  Cycle 0 is the
-    first without reset.
+    Exact, to the cycle, where weights come in every cycle; else a bound.  Cycle 0 is the first without reset.
     """
     in_rom = interval is None
     player = Player(program, technology, style, Fraction(1) if interval is None else interval,
                     technology.timing.rom + 1 if in_rom else 0)
-    ram, shape = player.ram, program.shape
-    loading = Loading(program, arrivals, lanes_in)
+    loading, storing = Loading(program, arrivals, lanes_in), Storing(program, lanes_out, technology.timing.ram, left)
     taken: list[list[Times]] = [[] for _ in arrivals]
-    departures: list[list[Times]] = [[] for _ in lanes_out]
     begins, waits = np.zeros((2, frames, len(program.steps)), np.int64)
     begin = player.fetch - 1
     for frame in range(frames):
@@ -260,19 +259,42 @@ def play(program: Program, *, arrivals: Sequence[Times], lanes_in: Sequence[int]
                 taken[step.port].append(times)
                 next_fetch = max(int(times[-1]) + 2, begin + 1)
             else:
-                next_fetch, leaving = stored(step, begin, shape.columns, lanes_out[step.port], ram)
-                departures[step.port].append(leaving)
+                next_fetch = storing.store(step, begin)
             begin = next_fetch + player.fetch
-    return SharedTimes(tuple(map(np.concatenate, taken)), tuple(map(np.concatenate, departures)), begins, waits)
+    return SharedTimes(tuple(map(np.concatenate, taken)), storing.departures, begins, waits)
 
 
-def stored(step: Store, begin: int, columns: int, lanes: int, ram: int) -> tuple[int, Times]:
-    """The cycle in which the last word is read, and those in which the beats of the frame are there."""
-    words = -(-step.channels // columns)
-    beats = np.full(words, max(1, columns // lanes) if words > 1 else step.channels // lanes)
-    beats[-1] = (step.channels - (words - 1) * columns) // lanes
-    beats = np.tile(beats, step.pixels)
-    more = ram + 1 if step.wide else 0  # the word with the high bytes comes so much later
-    fetched = begin + 1 + more + np.concatenate([[0], np.cumsum(beats + ram + 1 + more)[:-1]])
-    of_word = np.arange(beats.sum()) - np.repeat(np.cumsum(beats) - beats, beats)
-    return int(fetched[-1]), np.repeat(fetched, beats) + ram + 1 + of_word
+class Storing:
+    """Follows the beats of all outputs; `left` as of `play`."""
+
+    def __init__(self, program: Program, lanes_out: Sequence[int], ram: int, left: Sequence[Times] | None):
+        self.columns = program.shape.columns
+        self.lanes_out = lanes_out
+        self.ram = ram
+        #: By port, when the beat before each has left.
+        self.before = None if left is None else [np.append(-1, each) for each in left]
+        #: By port the beats of its frames up to now.
+        self.made: list[list[Times]] = [[] for _ in lanes_out]
+
+    @property
+    def departures(self) -> tuple[Times, ...]:
+        return tuple(map(np.concatenate, self.made))
+
+    def store(self, step: Store, begin: int) -> int:
+        """A frame that is stored from cycle `begin` on; the cycle in which its last word is read."""
+        columns, lanes, made = self.columns, self.lanes_out[step.port], self.made[step.port]
+        words = -(-step.channels // columns)
+        beats = np.full(words, max(1, columns // lanes) if words > 1 else step.channels // lanes)
+        beats[-1] = (step.channels - (words - 1) * columns) // lanes
+        beats = np.tile(beats, step.pixels)
+        firsts, count = np.cumsum(beats) - beats, int(beats.sum())
+        before = np.full(count, -1)
+        if self.before is not None:
+            before = self.before[step.port][len(made) * count:][:count]
+        more = self.ram + 1 if step.wide else 0  # the word with the high bytes comes so much later
+        even = firsts + np.arange(len(beats)) * (self.ram + 1 + more)
+        least = np.maximum(begin, before[firsts]) + 1 + more  # the beats of the word before it have left
+        fetched = np.maximum.accumulate(least - even) + even
+        of_word = np.arange(count) - np.repeat(firsts, beats)
+        made.append(np.maximum(np.repeat(fetched, beats) + self.ram + 1 + of_word, before + 1))
+        return int(fetched[-1])
