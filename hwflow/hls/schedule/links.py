@@ -66,6 +66,12 @@ class LinkPlan:
         return self.elements // min(self.lanes_out, self.lanes_in)
 
     @property
+    def parts_split(self) -> int:
+        """Beats that the gearbox makes of each of the source, which are given before the next one is taken."""
+        parts, rest = divmod(self.lanes_out, self.lanes_in)
+        return 1 if rest else max(1, parts)
+
+    @property
     def beats(self) -> int:
         """Beats that the two queues can hold together."""
         return self.depth + self.depth_after
@@ -227,6 +233,13 @@ def leaving(link: LinkPlan, taken: Times, beats: IntArray, skid: int = 0) -> Tim
     else:
         before = beats * link.lanes_out // link.lanes_in - 1 - skid
     return np.where(before < 0, 0, taken[np.maximum(before, 0)] + (skid > 0))
+
+
+def passed_on(link: LinkPlan, departures: Times, taken: Times) -> Times:
+    """The cycles in which beats of the source leave it, with no queue before the gearbox or the sink, which gives or
+    takes its own as `taken` says."""
+    gone = np.maximum(departures, leaving(link, taken, np.arange(len(departures)), Gearbox.SKID))
+    return in_turn(gone, link.parts_split)
 
 
 @dataclass(frozen=True)

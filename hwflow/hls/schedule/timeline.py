@@ -25,7 +25,17 @@ from hwflow_rtl.stream.gearbox import Gearbox
 from hwflow_rtl.stream.times import StageTimes, Times, in_turn, with_room
 from hwflow_rtl.vendor import Technology
 
-from hwflow.hls.schedule.links import LinkPlan, Played, collected, in_spram, later, leaving, parts_of, waiting
+from hwflow.hls.schedule.links import (
+    LinkPlan,
+    Played,
+    collected,
+    in_spram,
+    later,
+    leaving,
+    parts_of,
+    passed_on,
+    waiting,
+)
 from hwflow.layers.formats import IntArray
 from hwflow.stages.folding import Folding
 from hwflow.stages.stage import Stage
@@ -71,15 +81,20 @@ def settled(stages: Sequence[Stage], foldings: Sequence[Folding], links: Sequenc
     least `interval`, with which no frame waits longer and longer for what the one before hands on.
 
     A queue on the way from a state to its next value adds its latency to that, and a longer interval may make queues
-    deeper; so both are computed until they stay.  Neither becomes less.
+    deeper; so both are computed until they stay.  First as if no gearbox had to collect a beat after the one before it
+    was taken, because queues after gearboxes see to that where it matters; then with what is left of it.
     """
-    while True:
-        network = Network(stages, foldings, links, technology)
-        pace = network.pace_of_states(interval)
-        deeper = network.deep_enough(network.play_paced(pace), pace).placed().links
-        if pace == interval and deeper == links:
-            return deeper, pace
-        links, interval = deeper, pace
+    for rounds in (1, LATENCY_ROUNDS):
+        pace = 0
+        while True:
+            network, before = Network(stages, foldings, links, technology), pace
+            pace = network.pace_of_states(interval, rounds)
+            deeper = network.deep_enough(network.play_paced(pace, rounds=rounds), pace).placed().links
+            if (pace, deeper) == (before, links):
+                break
+            links = deeper
+        interval = pace
+    return links, pace
 
 
 def with_least_queues(stages: Sequence[Stage], foldings: Sequence[Folding], links: Sequence[LinkPlan],
@@ -131,11 +146,20 @@ class Network:
         self.technology = technology
         sources = [link.source for link in links]
         self.forked = [sources.count(link.source) > 1 for link in links]
+        #: The links into each stage.
+        self.into: list[list[int]] = [[] for _ in stages]
+        for e, link in enumerate(links):
+            if link.sink.of_stage:
+                self.into[link.sink.number].append(e)
         #: The link that writes each state.
         self.written = {link.sink: e for e, link in enumerate(links) if link.sink.of_state}
         #: The stages that let frames in only at times.
         self.letting_in = {k for k, (stage, folding) in enumerate(zip(stages, foldings, strict=True))
                            if stage.lets_in(folding)}
+
+    def outputs(self, position: int) -> list[Endpoint]:
+        """Those of a stage."""
+        return [Endpoint.stage(position, port) for port in range(len(self.stages[position].outputs))]
 
     def placed(self) -> Network:
         """The same with queues in SPRAM where that is best."""
@@ -148,16 +172,17 @@ class Network:
         return {link.source: np.arange(link.elements // link.lanes_out, dtype=np.int64)
                 for link in self.links if link.source.of_core}
 
-    def play_paced(self, interval: int, frames: int = FRAMES) -> Played:
+    def play_paced(self, interval: int, frames: int = FRAMES, *, rounds: int = LATENCY_ROUNDS) -> Played:
         """The cycle of every beat if a new frame starts every `interval` cycles, evenly spread.
 
         Usually the last two frames are equal, but for `interval` cycles: so are all frames after them.  They show what
         full memories of stages delay, for no stage has more frames at once than come before the last `FRAMES`.
-        Else it plays as many more as are in the design at the same time.  It plays `frames` at least.
+        Else it plays as many more as are in the design at the same time.  It plays `frames` at least.  With states it
+        plays `rounds`, see `stage_times`.
         """
         frames = max(frames, FRAMES)
         if self.written:
-            return self.read_late(*self.play_in_step(interval), interval)
+            return self.read_late(*self.play_in_step(interval, rounds), interval)
         played = self.play(self.evenly(interval, frames))
         needed = FRAMES + played.ahead(self.links, frames, interval)
         if needed > frames:
@@ -168,24 +193,24 @@ class Network:
         first = max(int(times[-1]) for times in self.play(self.one_frame()).departures.values())
         return self.play(self.evenly(interval, frames + first // interval))
 
-    def play_in_step(self, interval: int) -> tuple[Played, int]:
+    def play_in_step(self, interval: int, rounds: int) -> tuple[Played, int]:
         """Play frames that hand states on until the last ones follow each other as those before; and how many.
 
         They do so every `interval` cycles where no frame has to wait longer for a state.
         """
         frames = FRAMES + 1
         while True:
-            played = self.play(self.evenly(interval, frames))
+            played = self.play(self.evenly(interval, frames), rounds=rounds)
             before, last = self.steps(played, frames)[-2:]
             if np.array_equal(before, last) or frames >= MOST_FRAMES:
                 return played, frames
             frames = min(2 * frames, MOST_FRAMES)
 
-    def pace_of_states(self, interval: int) -> int:
+    def pace_of_states(self, interval: int, rounds: int) -> int:
         """The fewest cycles from frame to frame, at least `interval`, with which no frame waits longer and longer for
-        the states that the one before hands on."""
+        the states that the one before hands on; `rounds` as of `stage_times`."""
         while True:
-            played, frames = self.play_in_step(interval)
+            played, frames = self.play_in_step(interval, rounds)
             slowest = int(self.steps(played, frames)[-1].max())
             if slowest <= interval:
                 return interval
@@ -300,13 +325,9 @@ class Network:
         departures = {source: later(times, held.get(source)) for source, times in offered.items()}
         arrivals: dict[int, Times] = {}
         taken: dict[int, Times] = {}
-        entering: dict[Endpoint, list[int]] = {}
-        for e, link in enumerate(self.links):
-            entering.setdefault(link.sink, []).append(e)
-        for position, stage in enumerate(map(Endpoint.stage, range(len(self.stages)))):
-            edges = entering[stage]
+        for position, edges in enumerate(self.into):
             arrivals |= {e: self.arriving(e, departures[self.links[e].source]) for e in edges}
-            outputs = [replace(stage, output=port) for port in range(len(self.stages[position].outputs))]
+            outputs = self.outputs(position)
             moves = self.stage_times(position, edges, arrivals, [left[each] for each in outputs] if left else None,
                                      rounds=rounds)
             for output, times in zip(outputs, (moves.departures, *moves.further), strict=True):
@@ -339,12 +360,13 @@ class Network:
     def play_held_back(self, offered: Mapping[Endpoint, Times]) -> Played:
         """Play the beats where full queues stall their sources: stages take nothing more, and so on up to the inputs.
 
-        Without a fork this moves no output's first beat.  Each round plays on what stalled in the one before, so no
+        Without ways that part this moves no output's first beat.  Each round plays on what stalled in the one before, so no
         beat moves to an earlier cycle; it is played until nothing stalls that did not stall before.
         """
         played = self.play(offered, rounds=LATENCY_ROUNDS)
         state: list[Times] = []
-        for _ in range(LATENCY_ROUNDS if any(self.forked) else 0):
+        parting = any(self.forked) or any(len(stage.outputs) > 1 for stage in self.stages)
+        for _ in range(LATENCY_ROUNDS if parting else 0):
             room = self.room(played)
             before, state = state, [*room.values(), *played.departures.values()]
             if before and all(map(np.array_equal, before, state)):
@@ -357,13 +379,13 @@ class Network:
         leaving_times: dict[Endpoint, Times] = {}
         for e, link in enumerate(self.links):
             departures = played.departures[link.source]
-            gone = leaving(link, self.taken_after_gearbox(e, played), np.arange(len(departures)), Gearbox.SKID)
+            taken = self.taken_after_gearbox(e, played)
             if self.forked[e] or link.depth:
                 queue = link.queue(self.technology)
-                gone = np.maximum(gone, departures + queue.latency)
-                if link.lanes_out % link.lanes_in == 0:  # a beat is given away before the next one is taken
-                    gone = in_turn(gone, link.lanes_out // link.lanes_in)
+                gone = passed_on(link, departures + queue.latency, taken)
                 gone = with_room(np.zeros_like(gone), gone, queue.capacity, back=1)
+            else:
+                gone = passed_on(link, departures, taken)
             leaving_times[link.source] = np.maximum(leaving_times.get(link.source, 0), gone)
         return leaving_times
 
@@ -392,9 +414,9 @@ class Network:
 
     def deep_enough(self, played: Played, interval: int) -> Network:
         """The same network with queues for all beats that wait in `played`; no queue becomes less deep."""
-        deep, slowing = [], self.slowing(played, interval)
+        deep, slowing, holding = [], self.slowing(played, interval), self.holding(played)
         for e, link in enumerate(self.links):
-            depth, after = self.depths(e, played, interval, slowing)
+            depth, after = self.depths(e, played, interval, slowing, holding)
             deep.append(replace(link, depth=max(depth, link.depth), depth_after=max(after, link.depth_after)))
         return Network(self.stages, self.foldings, deep, self.technology)
 
@@ -402,7 +424,7 @@ class Network:
         """The links that keep their number of lanes with queues for the beats that wait in a first frame."""
         played = self.play(self.evenly(interval, 1))
         return tuple(link if link.lanes_in != link.lanes_out else
-                     replace(link, depth=max(self.depths(e, played, interval, set())[0], link.depth))
+                     replace(link, depth=max(self.depths(e, played, interval, set(), set())[0], link.depth))
                      for e, link in enumerate(self.links))
 
     def slowing(self, played: Played, interval: int) -> set[int]:
@@ -412,11 +434,7 @@ class Network:
         wide beat at a time, so the next ones must wait in a queue after it.  Where `ROUNDS` do not show that the stage
         keeps its pace without such queues, it has them.
         """
-        entering: dict[int, list[int]] = {}
-        for e, link in enumerate(self.links):
-            if link.sink.of_stage:
-                entering.setdefault(link.sink.number, []).append(e)
-        return {e for position, edges in entering.items() if not self.keeps_pace(position, edges, played, interval)
+        return {e for position, edges in enumerate(self.into) if not self.keeps_pace(position, edges, played, interval)
                 for e in edges if parts_of(self.links[e]) > 1}
 
     def keeps_pace(self, position: int, edges: Sequence[int], played: Played, interval: int) -> bool:
@@ -443,7 +461,7 @@ class Network:
         """Whether the gearbox of link e gives all beats as `arrivals` says, though it waits until they are `taken`."""
         return np.array_equal(collected(self.links[e], arrivals, taken), arrivals)
 
-    def depths(self, e: int, played: Played, interval: int, slowing: Set[int]) -> tuple[int, int]:
+    def depths(self, e: int, played: Played, interval: int, slowing: Set[int], holding: Set[int]) -> tuple[int, int]:
         """The depths that the queues of link e need: before its gearbox, and after it."""
         link = self.links[e]
         if self.taken_at_once(link.source) and not self.forked[e]:
@@ -458,7 +476,32 @@ class Network:
         most = played.waiting(departures, leaving(link, taken, np.arange(len(departures))))
         # a frame of a state begins when its frame is offered at the first input, which no waiting beat may hold back
         spare = 1 if self.written and link.source == Endpoint.core(0) else SPARE
-        return 0 if most <= spare and not self.forked[e] and not whole_out else max(most + SPARE, whole_out), 0
+        needed = most > spare or self.forked[e] or whole_out or e in holding
+        return max(most + SPARE, whole_out) if needed else 0, 0
+
+    def holding(self, played: Played) -> set[int]:
+        """The links whose beats wait where there is no queue, so that their source would be later than in `played`.
+
+        Where a gearbox collects wide beats, `holds_back` says how many cycles a source can spare.
+        """
+        waiting: dict[int, list[int]] = {}
+        gone = dict(played.departures)
+        for e, link in enumerate(self.links):
+            if (link.source.of_stage and not link.sink.of_state and not self.forked[e] and not link.beats
+                    and link.lanes_in <= link.lanes_out):
+                gone[link.source] = passed_on(link, gone[link.source], played.taken[e])
+                if not np.array_equal(gone[link.source], played.departures[link.source]):
+                    waiting.setdefault(link.source.number, []).append(e)
+        return {e for position, edges in waiting.items() if self.is_late(position, gone, played) for e in edges}
+
+    def is_late(self, position: int, gone: Mapping[Endpoint, Times], played: Played) -> bool:
+        """Whether a stage whose beats leave as `gone` says gives some later than in `played`."""
+        outputs = self.outputs(position)
+        moves = self.stages[position].times(
+            self.foldings[position], self.technology, *(played.arrivals[e] for e in self.into[position]),
+            left=[gone[output] for output in outputs])
+        return any((times > played.departures[output]).any()
+                   for output, times in zip(outputs, (moves.departures, *moves.further), strict=True))
 
     def holds_back(self, link: LinkPlan, arrivals: Times, taken: Times, interval: int) -> bool:
         """Whether a narrow source would lose more cycles than it has to spare: wide beats wait for their sink."""
