@@ -184,7 +184,7 @@ class Stage(ABC):
 
     def step_times(self, folding: Folding, technology: Technology, *arrivals: Times,
                    left: Sequence[Times] | None = None) -> tuple[StepTimes, ...]:
-        """When it does what `steps` has, if the beats of each input arrive as `arrivals` says; () as there."""
+        """When it does what `steps` has, if beats arrive and leave as `times` has them; () as there."""
         return ()
 
     def frames(self, folding: Folding) -> tuple[Place, ...]:
@@ -206,8 +206,8 @@ class Stage(ABC):
 
         `arrivals` has, for each input, the cycles in which the beats of one or more whole frames arrive, at most one a
         cycle.  `left` has, for each output, the cycles in which the reader takes its beats (backpressure); None: it
-        takes each beat at once.  The result is exact, to the cycle.  With `weight_rows` it is a bound: it assumes that an idle
-        stage has its weights, and that they then arrive every `weight_interval` cycles.
+        takes each beat at once.  The result is exact, to the cycle.  With `weight_rows` it is a bound: it assumes that
+        an idle stage has its weights, and that they then arrive every `weight_interval` cycles.
         """
 
     @abstractmethod

@@ -20,7 +20,7 @@ from hwflow_rtl.stream.times import Times
 from hwflow.hls.plan.graph_stages import stages_of
 from hwflow.hls.plan.plan import Plan
 from hwflow.hls.schedule.links import Played
-from hwflow.hls.schedule.timeline import Network
+from hwflow.hls.schedule.network import Network
 from hwflow.stages.stage import Stage, StepTimes
 
 #: Cycles of work that are this close belong together.

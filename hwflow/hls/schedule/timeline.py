@@ -15,48 +15,19 @@ moves any more, and where a frame has to wait for what the one before hands on, 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence, Set
-from dataclasses import replace
+from collections.abc import Iterator, Sequence
 
 import numpy as np
-from hwflow_rtl.stream.endpoint import Endpoint
-from hwflow_rtl.stream.fork import Fork
-from hwflow_rtl.stream.gearbox import Gearbox
-from hwflow_rtl.stream.times import StageTimes, Times, in_turn, with_room
 from hwflow_rtl.vendor import Technology
 
-from hwflow.hls.schedule.links import (
-    LinkPlan,
-    Played,
-    collected,
-    in_spram,
-    later,
-    leaving,
-    parts_of,
-    passed_on,
-    waiting,
-)
-from hwflow.layers.formats import IntArray
+from hwflow.hls.schedule.depths import deep_enough, least_queues
+from hwflow.hls.schedule.links import LinkPlan
+from hwflow.hls.schedule.network import LATENCY_ROUNDS, Network
 from hwflow.stages.folding import Folding
 from hwflow.stages.stage import Stage
 
-#: Frames that are played until the schedule repeats itself: the first enters an empty design, the second follows the
-#: end of the first.
-FRAMES = 3
-#: Beats that can wait without a queue on the link: in the output queue of the source, or at the input of the reader.
-SPARE = 2
-#: Rounds of computing how full queues stall their sources; a round can only move beats to later cycles.
-ROUNDS = 40
-#: As many for the latency of a plan; few networks need more than five.
-LATENCY_ROUNDS = 400
 #: Longer and longer intervals that are tried so that frames need not wait.
 PACES = 4
-#: Frames that are played until they follow each other in step, where they hand states on; few need more than six.
-MOST_FRAMES = 48
-#: Beats that may wait in tables for a stage that lets them in later.
-FEW = 16
-#: No source is stalled.
-FREE: Mapping[Endpoint, Times] = {}
 
 
 def pace_of(stages: Sequence[Stage], foldings: Sequence[Folding], links: Sequence[LinkPlan], technology: Technology,
@@ -84,17 +55,16 @@ def settled(stages: Sequence[Stage], foldings: Sequence[Folding], links: Sequenc
     deeper; so both are computed until they stay.  First as if no gearbox had to collect a beat after the one before it
     was taken, because queues after gearboxes see to that where it matters; then with what is left of it.
     """
+    network, pace = Network(stages, foldings, links, technology), interval
     for rounds in (1, LATENCY_ROUNDS):
-        pace = 0
         while True:
-            network, before = Network(stages, foldings, links, technology), pace
+            before = network.links, pace
             pace = network.pace_of_states(interval, rounds)
-            deeper = network.deep_enough(network.play_paced(pace, rounds=rounds), pace).placed().links
-            if (pace, deeper) == (before, links):
+            network = deep_enough(network, network.play_paced(pace, rounds=rounds), pace).placed()
+            if (network.links, pace) == before:
                 break
-            links = deeper
         interval = pace
-    return links, pace
+    return network.links, pace
 
 
 def with_least_queues(stages: Sequence[Stage], foldings: Sequence[Folding], links: Sequence[LinkPlan],
@@ -104,7 +74,7 @@ def with_least_queues(stages: Sequence[Stage], foldings: Sequence[Folding], link
     Frames that follow move no beat of the first one, and only add beats that wait.  A link that changes the number of
     lanes gets no queue here: it may have one on either side of its gearbox.
     """
-    return Network(stages, foldings, links, technology).with_least_queues(interval)
+    return least_queues(Network(stages, foldings, links, technology), interval)
 
 
 def deepening(stages: Sequence[Stage], foldings: Sequence[Folding], links: Sequence[LinkPlan], technology: Technology,
@@ -115,10 +85,10 @@ def deepening(stages: Sequence[Stage], foldings: Sequence[Folding], links: Seque
     """
     network = Network(stages, foldings, links, technology)
     played = network.play_paced(interval)
-    network = network.deep_enough(played, interval).placed()
+    network = deep_enough(network, played, interval).placed()
     yield network.links
     if network.any_in_memories():  # queues in memories have a larger latency, and other branches wait for it
-        yield network.deep_enough(network.play_paced(interval, played.frames), interval).links
+        yield deep_enough(network, network.play_paced(interval, played.frames), interval).links
 
 
 def latencies(stages: Sequence[Stage], foldings: Sequence[Folding], links: Sequence[LinkPlan],
@@ -133,397 +103,3 @@ def latencies(stages: Sequence[Stage], foldings: Sequence[Folding], links: Seque
                                      for source, times in network.one_frame().items()})
     firsts = {link.sink.number: int(played.arrivals[e][0]) for e, link in enumerate(links) if link.sink.of_core}
     return tuple(firsts[k] for k in range(len(firsts)))
-
-
-class Network:
-    """Stages with their foldings, and what joins them."""
-
-    def __init__(self, stages: Sequence[Stage], foldings: Sequence[Folding], links: Sequence[LinkPlan],
-                 technology: Technology):
-        self.stages = stages
-        self.foldings = foldings
-        self.links = tuple(links)
-        self.technology = technology
-        sources = [link.source for link in links]
-        self.forked = [sources.count(link.source) > 1 for link in links]
-        #: The links into each stage.
-        self.into: list[list[int]] = [[] for _ in stages]
-        for e, link in enumerate(links):
-            if link.sink.of_stage:
-                self.into[link.sink.number].append(e)
-        #: The link that writes each state.
-        self.written = {link.sink: e for e, link in enumerate(links) if link.sink.of_state}
-        #: The stages that let frames in only at times.
-        self.letting_in = {k for k, (stage, folding) in enumerate(zip(stages, foldings, strict=True))
-                           if stage.lets_in(folding)}
-
-    def outputs(self, position: int) -> list[Endpoint]:
-        """Those of a stage."""
-        return [Endpoint.stage(position, port) for port in range(len(self.stages[position].outputs))]
-
-    def placed(self) -> Network:
-        """The same with queues in SPRAM where that is best."""
-        taken = sum(stage.cost(folding, self.technology).spram
-                    for stage, folding in zip(self.stages, self.foldings, strict=True) if stage.takes_frames_at_once)
-        return Network(self.stages, self.foldings, in_spram(self.links, self.technology, taken), self.technology)
-
-    def one_frame(self) -> dict[Endpoint, Times]:
-        """A beat in every cycle at each input."""
-        return {link.source: np.arange(link.elements // link.lanes_out, dtype=np.int64)
-                for link in self.links if link.source.of_core}
-
-    def play_paced(self, interval: int, frames: int = FRAMES, *, rounds: int = LATENCY_ROUNDS) -> Played:
-        """The cycle of every beat if a new frame starts every `interval` cycles, evenly spread.
-
-        Usually the last two frames are equal, but for `interval` cycles: so are all frames after them.  They show what
-        full memories of stages delay, for no stage has more frames at once than come before the last `FRAMES`.
-        Else it plays as many more as are in the design at the same time.  It plays `frames` at least.  With states it
-        plays `rounds`, see `stage_times`.
-        """
-        frames = max(frames, FRAMES)
-        if self.written:
-            return self.read_late(*self.play_in_step(interval, rounds), interval)
-        played = self.play(self.evenly(interval, frames))
-        needed = FRAMES + played.ahead(self.links, frames, interval)
-        if needed > frames:
-            frames = needed
-            played = self.play(self.evenly(interval, frames))
-        if (self.steps(played, frames)[-1] == interval).all():
-            return replace(played, frames=frames, interval=interval)
-        first = max(int(times[-1]) for times in self.play(self.one_frame()).departures.values())
-        return self.play(self.evenly(interval, frames + first // interval))
-
-    def play_in_step(self, interval: int, rounds: int) -> tuple[Played, int]:
-        """Play frames that hand states on until the last ones follow each other as those before; and how many.
-
-        They do so every `interval` cycles where no frame has to wait longer for a state.
-        """
-        frames = FRAMES + 1
-        while True:
-            played = self.play(self.evenly(interval, frames), rounds=rounds)
-            before, last = self.steps(played, frames)[-2:]
-            if np.array_equal(before, last) or frames >= MOST_FRAMES:
-                return played, frames
-            frames = min(2 * frames, MOST_FRAMES)
-
-    def pace_of_states(self, interval: int, rounds: int) -> int:
-        """The fewest cycles from frame to frame, at least `interval`, with which no frame waits longer and longer for
-        the states that the one before hands on; `rounds` as of `stage_times`."""
-        while True:
-            played, frames = self.play_in_step(interval, rounds)
-            slowest = int(self.steps(played, frames)[-1].max())
-            if slowest <= interval:
-                return interval
-            interval = slowest
-
-    def steps(self, played: Played, frames: int) -> IntArray:
-        """The cycles by which each moment of a frame follows that of the frame before, [frames - 1, moments]."""
-        taken = (times for e, times in played.taken.items() if not self.links[e].sink.of_state)
-        moments = (*played.departures.values(), *played.arrivals.values(), *taken)
-        rows: IntArray = np.concatenate([times.reshape(frames, -1) for times in moments], axis=1)
-        return np.diff(rows, axis=0)
-
-    def read_late(self, played: Played, frames: int, interval: int) -> Played:
-        """The same where beats of a state wait for their readers in the queue of the link that writes it, not in one of
-        each reader: they leave for all readers when the first one wants them."""
-        departures, taken = dict(played.departures), dict(played.taken)
-        for state, written in self.written.items():
-            wanted = [self.wanted(e, played) for e, link in enumerate(self.links) if link.source == state]
-            departures[state] = in_turn(np.maximum(played.departures[state], np.minimum.reduce(wanted)))
-            beats = departures[state].reshape(frames, -1)
-            taken[written] = np.concatenate([beats[1:], beats[-1:] + interval]).reshape(-1)
-        return replace(played, departures=departures, taken=taken, frames=frames, interval=interval)
-
-    def wanted(self, e: int, played: Played) -> Times:
-        """The last cycles in which beats of the source of link e may leave it so that its sink gets them in time."""
-        link = self.links[e]
-        gone = leaving(link, played.taken[e], np.arange(len(played.departures[link.source])))
-        return gone - (link.queue(self.technology).latency if self.forked[e] or link.depth else 0)
-
-    def evenly(self, interval: int, frames: int) -> dict[Endpoint, Times]:
-        """The beats of so many frames at each input, evenly spread over the interval, or at its beginning where the
-        readers take frames at once, or where frames have to wait for states."""
-        spread = interval if not self.letting_in else min(interval, cycles_before(
-            self.stages, self.foldings, self.links, self.letting_in, self.technology))
-        if self.written:
-            spread = min(spread, self.slowest())
-        return {source: np.concatenate([
-            frame * interval + (times if self.taken_at_once(source) else times * spread // len(times))
-            for frame in range(frames)]) for source, times in self.one_frame().items()}
-
-    def slowest(self) -> int:
-        """The interval of the slowest stage or link."""
-        stages = (stage.schedule(folding, self.technology).interval
-                  for stage, folding in zip(self.stages, self.foldings, strict=True))
-        return max(*stages, *(link.cycles for link in self.links))
-
-    def late(self, interval: int) -> int:
-        """The cycles by which a frame comes too early for a stage that lets it in later, at most; 0 where so few beats
-        wait that a small queue holds them."""
-        if not self.letting_in:
-            return 0
-        played = self.play(self.evenly(interval, FRAMES))
-        longest = 0
-        for e, link in enumerate(self.links):
-            if link.sink.of_stage and link.sink.number in self.letting_in and not (
-                    self.taken_at_once(link.source) and not self.forked[e]):
-                arrivals, taken = (times.reshape(FRAMES, -1) for times in (played.arrivals[e], played.taken[e]))
-                if waiting(played.arrivals[e], played.taken[e]) > FEW:
-                    longest = max(longest, int(max(taken[1:, 0] - arrivals[1:, 0])))
-        return longest
-
-    def taken_at_once(self, source: Endpoint) -> bool:
-        """Whether all readers of an input take its frames at once: then it may wait while they compute."""
-        return source.of_core and all(
-            link.sink.of_stage and self.stages[link.sink.number].takes_frames_at_once
-            for link in self.links if link.source == source)
-
-    def play(self, offered: Mapping[Endpoint, Times], held: Mapping[Endpoint, Times] = FREE,
-             left: Mapping[Endpoint, Times] = FREE, *, rounds: int = 1) -> Played:
-        """The cycle of every beat of every stream, with unlimited queues, if the inputs offer their beats as `offered`.
-
-        `held` has for a source the cycles before which its beats cannot leave; `left` those in which they did when this
-        was played before, as `Stage.times` wants it.  `rounds`: see `stage_times`.  States are what the inputs' frames
-        make of them: a round more for each frame.
-        """
-        if not self.written:
-            return self.play_with(offered, held, left, rounds)
-        handed = self.handed_on(offered, None)
-        while True:
-            played = self.play_with({**offered, **handed}, held, left, rounds)
-            later_handed = self.handed_on(offered, played)
-            if all(np.array_equal(handed[state], later_handed[state]) for state in handed):
-                return self.with_states_taken(played, handed)
-            handed = later_handed
-
-    def handed_on(self, offered: Mapping[Endpoint, Times], played: Played | None) -> dict[Endpoint, Times]:
-        """The cycles in which the beats of each state come: when the frame is offered at the first input, in the first
-        frame at once, in each other one as they were written in the frame before; without `played` all at once."""
-        first, handed = Endpoint.core(0), {}
-        frames = len(offered[first]) // len(self.one_frame()[first])
-        begins = offered[first].reshape(frames, -1)[:, 0].copy()
-        if played is not None:  # the beat is offered when the one before it has left
-            begins[1:] = np.maximum(begins[1:], played.departures[first].reshape(frames, -1)[:-1, -1] + 1)
-        for state, e in self.written.items():
-            beats = self.links[e].elements // self.links[e].lanes_in
-            written = np.zeros(frames * beats, np.int64) if played is None else played.arrivals[e]
-            come = np.concatenate([np.zeros(beats, np.int64), written[:-beats]]).reshape(frames, beats)
-            handed[state] = in_turn(np.maximum(come, begins[:, None]).reshape(-1))
-        return handed
-
-    def with_states_taken(self, played: Played, handed: Mapping[Endpoint, Times]) -> Played:
-        """With the cycles in which what is written leaves its link: in the next frame, as far as one was played."""
-        taken = dict(played.taken)
-        for state, e in self.written.items():
-            beats = self.links[e].elements // self.links[e].lanes_in
-            taken[e] = np.concatenate([played.departures[state][beats:], played.arrivals[e][-beats:]])
-        return replace(played, taken=taken)
-
-    def play_with(self, offered: Mapping[Endpoint, Times], held: Mapping[Endpoint, Times],
-                  left: Mapping[Endpoint, Times], rounds: int) -> Played:
-        """The same with the beats of states as they are `offered`."""
-        departures = {source: later(times, held.get(source)) for source, times in offered.items()}
-        arrivals: dict[int, Times] = {}
-        taken: dict[int, Times] = {}
-        for position, edges in enumerate(self.into):
-            arrivals |= {e: self.arriving(e, departures[self.links[e].source]) for e in edges}
-            outputs = self.outputs(position)
-            moves = self.stage_times(position, edges, arrivals, [left[each] for each in outputs] if left else None,
-                                     rounds=rounds)
-            for output, times in zip(outputs, (moves.departures, *moves.further), strict=True):
-                departures[output] = later(times, held.get(output))
-            taken |= dict(zip(edges, moves.taken, strict=True))
-        for e, link in enumerate(self.links):
-            if not link.sink.of_stage:
-                arrivals[e] = taken[e] = self.arriving(e, departures[link.source])
-        return Played(departures, arrivals, taken)
-
-    def stage_times(self, position: int, edges: Sequence[int], arrivals: dict[int, Times],
-                    left: Sequence[Times] | None = None, *, rounds: int) -> StageTimes:
-        """The cycles in which a stage takes and gives beats.
-
-        The rounds after the first move `arrivals` to later cycles where a gearbox waits for the stage: a gearbox to
-        more lanes begins to collect a beat when the stage has taken the beat before it.
-        """
-        stage, folding = self.stages[position], self.foldings[position]
-        for more in reversed(range(rounds)):
-            moves = stage.times(folding, self.technology, *(arrivals[e] for e in edges), left=left)
-            if not more:
-                break
-            waited = {e: collected(self.links[e], arrivals[e], taken)
-                      for e, taken in zip(edges, moves.taken, strict=True)}
-            if all(np.array_equal(waited[e], arrivals[e]) for e in edges):
-                break
-            arrivals |= waited
-        return moves
-
-    def play_held_back(self, offered: Mapping[Endpoint, Times]) -> Played:
-        """Play the beats where full queues stall their sources: stages take nothing more, and so on up to the inputs.
-
-        Without ways that part this moves no output's first beat.  Each round plays on what stalled in the one before, so no
-        beat moves to an earlier cycle; it is played until nothing stalls that did not stall before.
-        """
-        played = self.play(offered, rounds=LATENCY_ROUNDS)
-        state: list[Times] = []
-        parting = any(self.forked) or any(len(stage.outputs) > 1 for stage in self.stages)
-        for _ in range(LATENCY_ROUNDS if parting else 0):
-            room = self.room(played)
-            before, state = state, [*room.values(), *played.departures.values()]
-            if before and all(map(np.array_equal, before, state)):
-                break
-            played = self.play(offered, room, played.departures, rounds=LATENCY_ROUNDS)
-        return played
-
-    def room(self, played: Played) -> dict[Endpoint, Times]:
-        """For each source the cycles from which its readers, or their queues and gearboxes, have room for its beats."""
-        leaving_times: dict[Endpoint, Times] = {}
-        for e, link in enumerate(self.links):
-            departures = played.departures[link.source]
-            taken = self.taken_after_gearbox(e, played)
-            if self.forked[e] or link.depth:
-                queue = link.queue(self.technology)
-                gone = passed_on(link, departures + queue.latency, taken)
-                gone = with_room(np.zeros_like(gone), gone, queue.capacity, back=1)
-            else:
-                gone = passed_on(link, departures, taken)
-            leaving_times[link.source] = np.maximum(leaving_times.get(link.source, 0), gone)
-        return leaving_times
-
-    def taken_after_gearbox(self, e: int, played: Played) -> Times:
-        """The cycles in which the beats of link e leave its gearbox: into the sink, or into the queue before it."""
-        link, taken = self.links[e], played.taken[e]
-        if link.depth_after:
-            queue = link.queue_after(self.technology)
-            taken = with_room(played.arrivals[e] - queue.latency, taken, queue.capacity, back=1)
-        return taken
-
-    def arriving(self, e: int, departures: Times) -> Times:
-        """The cycles in which the beats of a source reach the sink of link e, after its queues and its gearbox."""
-        link = self.links[e]
-        if self.forked[e] or link.depth:
-            departures = Fork.times(departures, width=link.width_out, depth=link.depth, technology=self.technology,
-                                    spram=link.spram)
-        arrivals = Gearbox.times(departures, lanes_in=link.lanes_out, lanes_out=link.lanes_in)
-        return arrivals + link.queue_after(self.technology).latency if link.depth_after else arrivals
-
-    def any_in_memories(self) -> bool:
-        """Whether the queue of any link is in RAM blocks or SPRAM."""
-        queues = [link.queue(self.technology) for link in self.links]
-        queues += [link.queue_after(self.technology) for link in self.links if link.depth_after]
-        return any(queue.in_blocks or queue.in_spram for queue in queues)
-
-    def deep_enough(self, played: Played, interval: int) -> Network:
-        """The same network with queues for all beats that wait in `played`; no queue becomes less deep."""
-        deep, slowing, holding = [], self.slowing(played, interval), self.holding(played)
-        for e, link in enumerate(self.links):
-            depth, after = self.depths(e, played, interval, slowing, holding)
-            deep.append(replace(link, depth=max(depth, link.depth), depth_after=max(after, link.depth_after)))
-        return Network(self.stages, self.foldings, deep, self.technology)
-
-    def with_least_queues(self, interval: int) -> tuple[LinkPlan, ...]:
-        """The links that keep their number of lanes with queues for the beats that wait in a first frame."""
-        played = self.play(self.evenly(interval, 1))
-        return tuple(link if link.lanes_in != link.lanes_out else
-                     replace(link, depth=max(self.depths(e, played, interval, set(), set())[0], link.depth))
-                     for e, link in enumerate(self.links))
-
-    def slowing(self, played: Played, interval: int) -> set[int]:
-        """The links whose gearboxes collect wide beats too slowly for a stage that takes several in quick succession.
-
-        The stage would need more than `interval` cycles a frame, however early its sources are: a gearbox collects one
-        wide beat at a time, so the next ones must wait in a queue after it.  Where `ROUNDS` do not show that the stage
-        keeps its pace without such queues, it has them.
-        """
-        return {e for position, edges in enumerate(self.into) if not self.keeps_pace(position, edges, played, interval)
-                for e in edges if parts_of(self.links[e]) > 1}
-
-    def keeps_pace(self, position: int, edges: Sequence[int], played: Played, interval: int) -> bool:
-        """Whether a stage takes a frame every `interval` cycles, also if its gearboxes wait for it; see `slowing`."""
-        stage, folding = self.stages[position], self.foldings[position]
-        links = [self.links[e] for e in edges]
-        # at worst the stage waits for every wide beat, from its first part to its last one
-        slower = sum(link.elements // link.lanes_out - link.elements // link.lanes_in
-                     for link in links if parts_of(link) > 1)
-        if stage.schedule(folding, self.technology).interval + slower <= interval:
-            return True
-        arrivals = {e: played.arrivals[e] for e in edges}
-        taken = {e: played.taken[e] for e in edges}
-        if all(self.collected_in_time(e, arrivals[e], taken[e]) for e in edges):
-            return True
-        moves = self.stage_times(position, edges, arrivals, rounds=ROUNDS)
-        if not all(self.collected_in_time(e, arrivals[e], taken) for e, taken in zip(edges, moves.taken, strict=True)):
-            return False
-        frames = len(arrivals[edges[0]]) * links[0].lanes_in // links[0].elements
-        before, last = moves.departures.reshape(frames, -1)[-2:, -1]
-        return bool(last - before <= interval)
-
-    def collected_in_time(self, e: int, arrivals: Times, taken: Times) -> bool:
-        """Whether the gearbox of link e gives all beats as `arrivals` says, though it waits until they are `taken`."""
-        return np.array_equal(collected(self.links[e], arrivals, taken), arrivals)
-
-    def depths(self, e: int, played: Played, interval: int, slowing: Set[int], holding: Set[int]) -> tuple[int, int]:
-        """The depths that the queues of link e need: before its gearbox, and after it."""
-        link = self.links[e]
-        if self.taken_at_once(link.source) and not self.forked[e]:
-            return 0, 0
-        departures, arrivals, taken = played.departures[link.source], played.arrivals[e], played.taken[e]
-        # a state waits until the next frame comes, and may not hold back what else is made of this one
-        whole_out, whole_in = (link.elements // lanes if link.sink.of_state else 0
-                               for lanes in (link.lanes_out, link.lanes_in))
-        if link.depth_after or e in slowing or self.holds_back(link, arrivals, taken, interval):
-            entered = arrivals - (link.queue_after(self.technology).latency if link.depth_after else 0)
-            return 0, max(played.waiting(entered, taken) + SPARE, whole_in)
-        most = played.waiting(departures, leaving(link, taken, np.arange(len(departures))))
-        # a frame of a state begins when its frame is offered at the first input, which no waiting beat may hold back
-        spare = 1 if self.written and link.source == Endpoint.core(0) else SPARE
-        needed = most > spare or self.forked[e] or whole_out or e in holding
-        return max(most + SPARE, whole_out) if needed else 0, 0
-
-    def holding(self, played: Played) -> set[int]:
-        """The links whose beats wait where there is no queue, so that their source would be later than in `played`.
-
-        Where a gearbox collects wide beats, `holds_back` says how many cycles a source can spare.
-        """
-        waiting: dict[int, list[int]] = {}
-        gone = dict(played.departures)
-        for e, link in enumerate(self.links):
-            if (link.source.of_stage and not link.sink.of_state and not self.forked[e] and not link.beats
-                    and link.lanes_in <= link.lanes_out):
-                gone[link.source] = passed_on(link, gone[link.source], played.taken[e])
-                if not np.array_equal(gone[link.source], played.departures[link.source]):
-                    waiting.setdefault(link.source.number, []).append(e)
-        return {e for position, edges in waiting.items() if self.is_late(position, gone, played) for e in edges}
-
-    def is_late(self, position: int, gone: Mapping[Endpoint, Times], played: Played) -> bool:
-        """Whether a stage whose beats leave as `gone` says gives some later than in `played`."""
-        outputs = self.outputs(position)
-        moves = self.stages[position].times(
-            self.foldings[position], self.technology, *(played.arrivals[e] for e in self.into[position]),
-            left=[gone[output] for output in outputs])
-        return any((times > played.departures[output]).any()
-                   for output, times in zip(outputs, (moves.departures, *moves.further), strict=True))
-
-    def holds_back(self, link: LinkPlan, arrivals: Times, taken: Times, interval: int) -> bool:
-        """Whether a narrow source would lose more cycles than it has to spare: wide beats wait for their sink."""
-        if link.lanes_in <= link.lanes_out:
-            return False
-        frames = len(arrivals) * link.lanes_in // link.elements
-        lost = int((taken - arrivals).sum()) // frames
-        return lost > (interval - link.elements // link.lanes_out) // 2
-
-
-def cycles_before(stages: Sequence[Stage], foldings: Sequence[Folding], links: Sequence[LinkPlan],
-                  letting_in: Set[int], technology: Technology) -> int:
-    """The fewest cycles in which all stages and links before the stages `letting_in` take a frame."""
-    sources: dict[int, list[int]] = {position: [] for position in range(len(stages))}
-    for link in links:
-        if link.sink.of_stage and link.source.of_stage:
-            sources[link.sink.number].append(link.source.number)
-    before: set[int] = set()
-    for position in range(len(stages)):  # a stage comes after those that it reads
-        if position not in letting_in and before.issuperset(sources[position]):
-            before.add(position)
-    cycles = [stages[k].schedule(foldings[k], technology).interval for k in before]
-    cycles += [link.cycles for link in links if link.sink.of_stage
-               and (not link.source.of_stage or link.source.number in before)]
-    return max(cycles)
