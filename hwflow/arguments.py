@@ -22,7 +22,7 @@ from .onnx import Model
 from .onnx.model import Array
 from .onnx.run.missing import missing_taken
 from .onnx.run.sequences import inputs_of_rows, outputs_of_rows
-from .options import HardwareOptions, QuantizationOptions, in_python
+from .options import HardwareOptions, QuantizationOptions
 from .quantize import Quantized
 from .quantize.settings import QuantizationSettings
 from .search.exploration.point import Objective
@@ -80,7 +80,7 @@ def plan_options(options: Mapping[str, object]) -> HardwareOptions:
     for name in options.keys() - known.keys():
         raise TypeError(f"{name!r} must be an option of a plan: {', '.join(known)}")
     asked = HardwareOptions(**{name: option_value(known[name], value) for name, value in options.items()})
-    asked.require_one_of(in_python)
+    asked.require_one_of()
     return asked
 
 
@@ -137,7 +137,7 @@ def settings_asked(bits: object, settings: object, rescale_bits: int | Literal["
     """The options of a quantization without a file where `settings` are an object.  HwflowError where both are given.
     """
     said = QuantizationOptions(None if bits is None else (8, 8), None if settings is None else Path())
-    said.require_one_of(in_python)
+    said.require_one_of()
     is_file = settings is not None and not isinstance(settings, QuantizationSettings)
     place = path_of(settings, "settings, where they are no QuantizationSettings,") if is_file else None
     weights, activations, *_ = (8, 8) if bits is None else (*widths_of(bits), 8)

@@ -6,13 +6,13 @@ Each part is a frozen dataclass whose fields are options (`hwflow_base.options`)
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Annotated, Literal, TypeVar
 
 from hwflow_base.errors import HwflowError
-from hwflow_base.options import Option, Range, Section, declared
+from hwflow_base.options import Option, Range, Section
 
 from hwflow.stages.partition import Execution
 
@@ -132,20 +132,6 @@ def listed_boards() -> Sequence[str]:
     return list_boards()
 
 
-#: How an option is written where its user finds it: `--frames-per-second`, or `frames_per_second` in Python.
-Spelling = Callable[[str], str]
-
-
-def on_command_line(name: str) -> str:
-    """The option of this field as the command line has it."""
-    return f"--{name.replace('_', '-')}"
-
-
-def in_python(name: str) -> str:
-    """The option of this field as Python's functions have it."""
-    return name
-
-
 ModelFile = Annotated[Path, Option(argument=True, whole=model_file)]
 BuildFolder = Annotated[Path, Option("The folder for all results.", common=True)]
 LimitsOption = Annotated[Limits, Option(
@@ -200,10 +186,10 @@ class QuantizationOptions:
     rescale_bits: RescaleBits = None
     hardware_argmax: HardwareArgmax = False
 
-    def require_one_of(self, spelled: Spelling = on_command_line) -> None:
-        """HwflowError where both `bits` and `settings` are given."""
+    def require_one_of(self) -> None:
+        """HwflowError where both `bits` and `settings` are given in Python."""
         if self.bits is not None and self.settings is not None:
-            raise HwflowError(f"{spelled('bits')} and {spelled('settings')} must not be given together",
+            raise HwflowError("bits and settings must not be given together",
                               "write the widths into the settings")
 
 
@@ -242,13 +228,7 @@ class HardwareOptions:
         excludes=["plan"])] = 0
     reweightable: Reweightable = False
 
-    def require_one_of(self, spelled: Spelling = on_command_line) -> None:
-        """HwflowError where two options are given that decide the same."""
-        others = [option for option in declared(HardwareOptions) if "plan" in option.option.excludes]
-        if self.plan is not None and any(getattr(self, option.name) != option.default for option in others):
-            *names, last = [spelled(option.name) for option in others]
-            raise HwflowError(f"{spelled('plan')} must not be given together with {', '.join(names)} or {last}",
-                              "the plan's file decides all of them")
+    def require_one_of(self) -> None:
+        """HwflowError where two options are given in Python that decide the same."""
         if self.interval is not None and self.frames_per_second is not None:
-            raise HwflowError(f"{spelled('interval')} must not be given together with {spelled('frames_per_second')}",
-                              "give one of them")
+            raise HwflowError("interval must not be given together with frames_per_second", "give one of them")

@@ -61,7 +61,8 @@ class Option:
     `name` is the option's where it is not the field's.  `parse` makes an element of a word, `whole` the value of all
     elements, and `words` those words again; `parse` and `whole` raise ValueError with the reason.  An option may be
     given several times if it is `repeated`, None: if its value is a tuple of any length.  `excludes` and `needs` are
-    names of options with which it means nothing, or without which.  An option `of_model` stands beside the model's path
+    names of options with which it means nothing, or without which: a command refuses these.  On the command line it
+    stands for what `hwflow.toml` has of those that it `replaces`.  An option `of_model` stands beside the model's path
     in `hwflow.toml`; a `common` one means the same in all commands, whose helps may say it in other words.
     """
 
@@ -78,6 +79,7 @@ class Option:
     complete: Callable[[], Sequence[str]] | None = None
     excludes: Sequence[str] = ()
     needs: str = ""
+    replaces: Sequence[str] = ()
     of_model: bool = False
     common: bool = False
 

@@ -8,7 +8,6 @@ from functools import partial
 from pathlib import Path
 from typing import Annotated
 
-from hwflow_base.errors import HwflowError
 from hwflow_base.later import later
 from hwflow_base.options import OneOf, Option
 
@@ -92,7 +91,5 @@ def build(console: Console, request: BuildRequest) -> Result:
 
 def _exports(pipeline: Pipeline, request: BuildRequest) -> dict[str, Path]:
     """The folder of each export."""
-    if request.output is not None and not request.export:
-        raise HwflowError("--output must be given together with --export, whose folders it holds")
     output = request.output or pipeline.board_folder / EXPORTS
     return {kind: output / kind for kind in request.export}

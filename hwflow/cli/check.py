@@ -67,8 +67,6 @@ def check(console: Console, request: CheckRequest) -> Result:
     Exit codes: 0 for a valid ONNX file; 1 if the file breaks a rule; 2 if it is not an ONNX file.  With --hardware: 0
     if the model can become hardware; 1 if not.
     """
-    if request.board is not None and not request.hardware:
-        raise HwflowError("--board of check must be given together with --hardware")
     document = read(request.project.model, limits=request.project.limits)
     findings = onnx.check(document, strict=request.strict)
     errors, warnings = ([f for f in findings if f.severity is kind] for kind in (Severity.ERROR, Severity.WARNING))

@@ -20,7 +20,6 @@ from hwflow_base.options import OneOf, Option, Range, Section, command_line
 from hwflow.stages.partition import Execution
 
 from ..options import HardwareArgmax, Project, QuantizationOptions, RescaleBits, widths
-from .parser.command import usage_error, was_said
 
 with later():
     from ..pipeline.pipeline import Pipeline, settings_of
@@ -61,7 +60,7 @@ class RoutingOptions:
         Section.ROUTING, "N", parse=Range(1, 1000))] = None
     runs: Annotated[int, Option(
         "With --route: runs of each design, each with another seed, and from the second on with knobs of the placer "
-        "that Optuna proposes.", Section.ROUTING, "COUNT", parse=Range(1, 1000))] = 3
+        "that Optuna proposes.", Section.ROUTING, "COUNT", parse=Range(1, 1000), needs="route")] = 3
 
 
 @dataclass(frozen=True)
@@ -69,7 +68,8 @@ class EngineOptions:
     """Which processes do the work."""
 
     workers: Annotated[int | None, Option(
-        "Processes on this machine; default: one for each core.", Section.ENGINE, "COUNT", parse=Range(1, 1024))] = None
+        "Processes on this machine; default: one for each core.", Section.ENGINE, "COUNT", parse=Range(1, 1024),
+        excludes=["scheduler"])] = None
     scheduler: Annotated[str | None, Option(
         "Run on the Dask cluster of this scheduler, like tcp://192.168.1.2:8786 (docs/explore.md).", Section.ENGINE,
         "ADDRESS")] = None
@@ -86,7 +86,7 @@ class ExploreRequest:
         parse=names, repeated=False)] = ()
     bits: Annotated[tuple[tuple[int, int], ...], Option(
         "Bits of all weights, and of all activations (default 8): 4 or 4,6.  Repeat it for several widths.",
-        Section.SPACE, "W[,A]", parse=widths, excludes=["settings"], common=True)] = ()
+        Section.SPACE, "W[,A]", parse=widths, replaces=["settings"], common=True)] = ()
     settings: Annotated[tuple[Path, ...], Option(
         "YAML file with settings for each layer, or a folder of such files, as the frontier of `hwflow quantize "
         "--accuracy-drop`.  Each file is one more value of --bits (repeatable).", Section.SPACE, of_model=True)] = ()
@@ -107,7 +107,7 @@ class ExploreRequest:
         "Also designs with weights outside of the FPGA where those inside fit.", Section.SPACE, common=True)] = False
     accuracy_drop: Annotated[float | None, Option(
         "With --frames: only designs count that lose at most POINTS of accuracy on the data.", Section.SPACE, "POINTS",
-        parse=Range(0))] = None
+        parse=Range(0), needs="frames")] = None
     objectives: Annotated[tuple[str, ...], Option(
         "What makes a design better than another one (repeatable); default: frames, accuracy where there is data, and "
         "lut.", Section.SPACE, name="objective", parse=OneOf(OBJECTIVES))] = ()
@@ -123,7 +123,6 @@ def explore(console: Console, request: ExploreRequest) -> Result:
     Exit codes: 0 success; 1 if no design fits, or with --frames no board does it; 2 if the model, the data or the
     options are invalid, or the cluster does not answer.
     """
-    require_together(request)
     pipeline = Pipeline(console, request.project, options_of(request, Widths()))
     boards = boards_of(request.boards)
     _ = pipeline.source
@@ -155,16 +154,6 @@ def explore(console: Console, request: ExploreRequest) -> Result:
     code = 1 if answered is not None and answered.smallest is None else 0
     return {"exit_code": code, **facts, "csv": str(folder / CSV), "page": str(folder / PAGE),
             "table": str(exploration.table), "warnings": pipeline.warned.facts()}
-
-
-def require_together(request: ExploreRequest) -> None:
-    """UsageError for options that mean nothing without others, or with them."""
-    if request.accuracy_drop is not None and request.frames is None:
-        raise usage_error("--accuracy-drop must be given together with --frames")
-    if request.routing.route is None and was_said("runs"):
-        raise usage_error("--runs must be given together with --route")
-    if request.engine.workers is not None and request.engine.scheduler is not None:
-        raise usage_error("--workers must not be given together with --scheduler, whose workers are there already")
 
 
 def boards_of(names: tuple[str, ...]) -> dict[str, Board]:

@@ -15,7 +15,6 @@ from hwflow_base.later import later
 from hwflow_base.options import Option, Range, Section
 
 from ..options import BOARD, BoardName, Project, Verbose
-from .parser.command import usage_error
 
 with later():
     from ..reweight.retrained import Retrained
@@ -35,7 +34,7 @@ class ReweightRequest:
     netlist: Annotated[bool, Option(
         "Simulate the new netlist and compare it with the golden model.", Section.SIMULATION)] = False
     bitstream: Annotated[bool, Option(
-        "Read the new bitstream back, simulate that and compare it.", Section.SIMULATION)] = False
+        "Read the new bitstream back, simulate that and compare it.", Section.SIMULATION, excludes=["netlist"])] = False
     frames: Annotated[int, Option(
         "Frames to simulate with --netlist or --bitstream.", Section.SIMULATION, parse=Range(2))] = 3
     verbose: Verbose = False
@@ -47,8 +46,6 @@ def reweight(console: Console, request: ReweightRequest) -> Mapping[str, object]
     Exit codes: 0 done; 1 if the model does not fit the routed hardware, the simulation differs, or a tool fails; 2 if
     there is no routed design.
     """
-    if request.netlist and request.bitstream:
-        raise usage_error("--netlist and --bitstream must not be given together: each is a simulation of its own")
     started = time.monotonic()
     base = base_folder(request)
     retrained = Retrained(console, request.project, request.board, base)

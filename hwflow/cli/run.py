@@ -57,7 +57,8 @@ class BoardAccess:
     """How a command comes to a board and its design."""
 
     baud: Annotated[int | None, Option(
-        "The bit rate, if it is not that of the design.", Section.BOARD, parse=Range(1), common=True)] = None
+        "The bit rate, if it is not that of the design.", Section.BOARD, parse=Range(1), excludes=["simulate"],
+        common=True)] = None
     board: Annotated[str | None, Option(
         f"Accept only the design for this board, or simulate this one; default: any design of MODEL, or {BOARD}.",
         Section.BOARD, common=True)] = None
@@ -88,7 +89,7 @@ class RunRequest:
         Section.SIMULATION)] = False
     terminal: Annotated[bool, Option(
         "With --simulate: give the board a pseudo-terminal for other programs, until Ctrl-C; run no data.",
-        Section.SIMULATION)] = False
+        Section.SIMULATION, needs="simulate")] = False
     text: TextOptions = field(default_factory=TextOptions)
     verbose: Verbose = False
 
@@ -133,22 +134,12 @@ def run(console: Console, request: RunRequest) -> Mapping[str, object]:
 
 def require_place(request: RunRequest) -> None:
     """HwflowError unless the request says where the board is."""
-    if request.simulate:
-        named = {"--port": request.port, "--baud": request.access.baud}
-        wrong = next((name for name, value in named.items() if value is not None), None)
-        if wrong:
-            raise HwflowError(f"{wrong} must be left out with --simulate, which has a line of its own")
-    elif request.access.transport is not None:
-        raise HwflowError("--transport must be left out without --simulate: the name of the port says what the way to "
-                          "the board is")
-    elif request.port is None:
+    if request.port is None and not request.simulate:
         raise HwflowError("the board's port must be named with --port, or simulated with --simulate", ports_text())
 
 
 def offered(console: Console, pipeline: Pipeline, request: RunRequest) -> NoReturn:
     """A simulated board behind a pseudo-terminal, until a signal; ToolFailed where the simulation ends by itself."""
-    if not request.simulate:
-        raise HwflowError("--terminal must be given with --simulate: it is for simulated boards")
     _, simulated = simulated_design(pipeline)
     with simulated.board() as board:
         name = f"{pipeline.folder.name} on {pipeline.board.name}"

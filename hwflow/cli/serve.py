@@ -134,15 +134,10 @@ def require_no_state(quantized: Quantized) -> None:
 def boards_of(pipeline: Pipeline, request: ServeRequest) -> tuple[Quantized, DesignFacts, dict[str, Opener]]:
     """The integer model, the facts of a design with it, and what opens each board, by name."""
     if request.simulate:
-        if request.ports:
-            raise HwflowError("--port must be left out with --simulate, whose boards have lines of their own")
         quantized, simulated = simulated_design(pipeline, require_no_state)
         names = [f"simulated board {number}" for number in range(1, request.simulate + 1)]
         return quantized, DesignFacts.read(simulated.folder), {
             name: partial(simulated.open, name=name, seed=number) for number, name in enumerate(names, 1)}
-    if request.access.transport is not None:
-        raise HwflowError("--transport must be left out without --simulate: the name of the port says what the way to "
-                          "the board is")
     if not request.ports:
         raise HwflowError("the boards' ports must be named with --port, or simulated with --simulate COUNT",
                           ports_text())

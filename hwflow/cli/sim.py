@@ -13,7 +13,6 @@ from hwflow_base.printable import counted
 
 from ..options import HardwareOptions, Project, QuantizationOptions, Verbose
 from ..synth.options import CLOCK
-from .parser.command import usage_error, was_said
 
 with later():
     from hwflow_sim.tools import find_tools
@@ -46,15 +45,17 @@ class SimRequest:
     frames: Annotated[int | None, Option(
         "Frames to simulate; 10, or 3 with --netlist or --bitstream.", Section.SIMULATION, parse=Range(2))] = None
     stalls: Annotated[float, Option(
-        "Probability of a stall at each end in the second run.", Section.SIMULATION, parse=Range(0, 0.98))] = 0.4
+        "Probability of a stall at each end in the second run.", Section.SIMULATION, parse=Range(0, 0.98),
+        excludes=["netlist", "bitstream"])] = 0.4
     seed: Annotated[int, Option("Seed of the stalls.", Section.SIMULATION)] = 1
-    waves: Annotated[bool, Option("Write an FST wave file of each run.", Section.SIMULATION)] = False
+    waves: Annotated[bool, Option("Write an FST wave file of each run.", Section.SIMULATION,
+                                  excludes=["netlist", "bitstream"])] = False
     netlist: Annotated[bool, Option(
         "Simulate the netlist from yosys instead, and compare the bytes at the board's pins.",
         Section.SIMULATION)] = False
     bitstream: Annotated[bool, Option(
         "The same with the bitstream: its bits, read back as the cells and wires that they configure "
-        "(docs/bitstream.md). It is made first if there is none.", Section.SIMULATION)] = False
+        "(docs/bitstream.md). It is made first if there is none.", Section.SIMULATION, excludes=["netlist"])] = False
     streaming: Annotated[bool, Option(
         "Play all rows of the data, up to 100, as one sequence, of a model that keeps a state from frame to frame "
         "(docs/streaming.md).", Section.SIMULATION)] = False
@@ -69,13 +70,6 @@ class SimRequest:
 
 def sim(console: Console, request: SimRequest) -> Result:
     """Simulate the RTL of MODEL and compare every stage with the golden model, bit for bit."""
-    if request.netlist and request.bitstream:
-        raise usage_error("--netlist and --bitstream must not be given together: each is a simulation of its own")
-    if request.cells and was_said("stalls"):
-        raise usage_error(f"--stalls must not be given with {request.cells}, where only the serial line stalls")
-    if request.clock is not None and not request.netlist:
-        raise usage_error("--clock must be given together with --netlist: the RTL has no PLL, and a bitstream has its "
-                          "clock from hwflow synth")
     pipeline = Pipeline(console, request.project, request.quantization, request.hardware)
     if request.cells:
         return _prove(console, pipeline, request)
@@ -121,8 +115,6 @@ def _frames(pipeline: Pipeline, request: SimRequest, usual: int) -> int:
 
 
 def _prove(console: Console, pipeline: Pipeline, request: SimRequest) -> Result:
-    if request.waves:
-        raise HwflowError(f"--waves must not be given with {request.cells}, whose wires have no names")
     tools = find_tool if request.netlist else tools_of_family
     pipeline.prepare(find_tools, lambda: tools("yosys" if request.netlist else pipeline.board.family))
     with pipeline.locked():

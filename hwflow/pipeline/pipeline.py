@@ -284,7 +284,6 @@ class Pipeline:
     @cached_property
     def plan_text(self) -> str | None:
         """The text of the user's plan; None without --plan."""
-        self.hardware.require_one_of()
         return read_text(self.hardware.plan) if self.hardware.plan else None
 
     def prepare(self, *needs: Callable[[], object]) -> None:
@@ -464,8 +463,7 @@ class Pipeline:
 
 
 def settings_of(asked: QuantizationOptions, model: onnx.Model) -> QuantizationSettings:
-    """The settings file, or widths for all layers, or the defaults.  HwflowError where both are given."""
-    asked.require_one_of()
+    """The settings file, or widths for all layers, or the defaults."""
     if asked.settings is not None:
         settings = settings_from_yaml(read_text(asked.settings), str(asked.settings), model)
     else:

@@ -63,8 +63,7 @@ def asked(call: Cli, line: str) -> Any:
 
 @pytest.mark.parametrize("line, request_", [
     ("sim", SimRequest(OF_FILE, QuantizationOptions((4, 8)), HARDWARE, frames=7, stalls=0.25)),
-    ("sim --netlist", SimRequest(OF_FILE, QuantizationOptions((4, 8)), HARDWARE, frames=7, stalls=0.25, netlist=True,
-                                 clock=20.0)),
+    ("sim --netlist", SimRequest(OF_FILE, QuantizationOptions((4, 8)), HARDWARE, frames=7, netlist=True, clock=20.0)),
     ("build --board ulx3s_85f --data b.npz --bits 8,8 --no-reweightable --execution auto",
      BuildRequest(Project(Path("a.onnx"), states=(("h0", "hn"),), data=Path("b.npz")), QuantizationOptions((8, 8)))),
     ("build --settings s.yaml --plan p.yaml", BuildRequest(

@@ -88,7 +88,7 @@ def test_build_for_a_frame_rate(cli: Cli) -> None:
     assert facts["interval"] <= 27_750
     both = cli("build", *SMALL, "--frames-per-second", "9", "--interval", "9")
     assert both.code == 2
-    assert "--interval must not be given together with --frames-per-second; give one of them" in both.err
+    assert "--frames-per-second must not be given together with --interval: leave one of them out" in both.err
 
 
 def test_build_with_axi_stream_ports(cli: Cli) -> None:

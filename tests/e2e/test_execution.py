@@ -62,8 +62,7 @@ def test_its_plan_is_given_back(cli: Cli) -> None:
         k: v for k, v in facts.items() if k not in different}
     both = cli(*BUILD, *SHARED, "--plan", str(plan))
     assert both.code == 2
-    assert ("--plan must not be given together with --interval, --frames-per-second, --logic-multipliers, "
-            "--stream-weights, --execution or --reserve; the plan's file decides all of them") in both.err
+    assert "--execution must not be given together with --plan: leave one of them out" in both.err
 
 
 @pytest.mark.slow

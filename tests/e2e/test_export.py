@@ -10,7 +10,7 @@ from tests.e2e.command import Cli
 
 def test_options_that_cannot_be_together_or_are_unknown(cli: Cli) -> None:
     assert cli.refuses("build", "small.onnx", "--output", "x") == (
-        "--output must be given together with --export, whose folders it holds")
+        "--output must be given together with --export; see `hwflow build --help`")
     assert "'vhdl' is not one of" in cli.refuses("build", "small.onnx", "--export", "vhdl")
 
 

@@ -72,13 +72,13 @@ def test_the_plan_and_the_integers_of_the_build_folder_are_taken(cli):
 
 def test_what_does_not_go_together(cli):
     assert cli.refuses(*RUN, "--port", "/dev/x") == (
-        "--port must be left out with --simulate, which has a line of its own")
+        "--port must not be given together with --simulate: leave one of them out; see `hwflow run --help`")
     assert "transport must be one that ulx3s_85f has" in cli.refuses(*RUN, "--transport", "telepathy")
     assert cli.refuses("run", "small.onnx", "--terminal") == (
-        "--terminal must be given with --simulate: it is for simulated boards")
-    assert "--transport must be left out without --simulate" in cli.refuses(
+        "--terminal must be given together with --simulate; see `hwflow run --help`")
+    assert "--transport must be given together with --simulate" in cli.refuses(
         "run", "small.onnx", "--data", "small.npz", "--port", "/dev/x", "--transport", "uart")
-    assert "--port must be left out with --simulate" in cli.refuses(
+    assert "--port must not be given together with --simulate" in cli.refuses(
         "serve", "small.onnx", "--simulate", "1", "--port", "/dev/x")
     assert "simulated with --simulate COUNT" in cli.refuses("serve", "small.onnx")
     assert "a token must be given where others reach the server" in cli.refuses(

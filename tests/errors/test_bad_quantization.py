@@ -120,8 +120,8 @@ QUANTIZE = "quantize small.onnx --data small.npz"
        for name, files in (("/dev/zero", {}), ("pipe.yaml", {"pipe.yaml": os.mkfifo}))},
     **{f"bits {bits}": Refusal(f"quantize small.onnx --bits {bits}", f"Invalid value for '--bits': {bits!r} {BITS}")
        for bits in ("0", "9", "4,9", "0,8", "4,4,4", "four", "4,", "-4", "4.5")},
-    "widths twice": Refusal("build small.onnx --bits 4 --settings s.yaml", "--bits and --settings must not be given "
-                            "together; write the widths into the settings", {"s.yaml": ""}),
+    "widths twice": Refusal("build small.onnx --bits 4 --settings s.yaml", "--bits must not be given together with "
+                            "--settings: leave one of them out", {"s.yaml": ""}),
 })
 def test_refused_before_anything_is_kept(cli: Cli, model: Path, data: Path, refusal: Refusal) -> None:
     refusal.check(cli)

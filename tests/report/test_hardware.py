@@ -114,7 +114,7 @@ def test_where_weights_are(cli: Cli) -> None:
 def test_a_board_alone_is_no_question(cli: Cli) -> None:
     save(small_network(), "s.onnx")
     said = cli.refuses("check", "s.onnx", "--board", "icebreaker")
-    assert said == "--board of check must be given together with --hardware"
+    assert said == "--board must be given together with --hardware; see `hwflow check --help`"
 
 
 def test_open_shapes_hide_nothing(cli: Cli) -> None:

@@ -136,6 +136,28 @@ class Command(click.Command):
         write_options(self, ctx, formatter)
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        rest = self.with_file(ctx, args)
+        if not ctx.resilient_parsing:
+            self.require_together(ctx)
+        return rest
+
+    def require_together(self, ctx: click.Context) -> None:
+        """UsageError for an option without one that it needs, or beside one with which it means nothing."""
+        options = {option.key: option for option in self.params if isinstance(option, Option)}
+        for option in options.values():
+            if not option.was_given(ctx):
+                continue
+            where = f"{FILE}: " if ctx.get_parameter_source(str(option.name)) is ParameterSource.DEFAULT_MAP else ""
+            needed = options.get(option.declaration.needs)
+            if needed is not None and not needed.has_value(ctx):
+                raise click.UsageError(f"{where}--{option.key} must be given together with --{needed.key}", ctx)
+            for other in option.declaration.excludes:
+                if other in options and options[other].has_value(ctx):
+                    raise click.UsageError(
+                        f"{where}--{option.key} must not be given together with --{other}: leave one of them out", ctx)
+
+    def with_file(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Take the words of the command line, and of the file what they leave open."""
         has_model = any(parameter.name == "model" and parameter.required for parameter in self.params)
         if ctx.resilient_parsing or not has_model or not Path(FILE).exists():
             return super().parse_args(ctx, args)
@@ -195,17 +217,6 @@ class Group(click.Group):
         with formatter.section("Options"):
             formatter.write_dl(by_section(self, ctx)[Section.OUTPUT])
         write_commands(self, ctx, formatter)
-
-
-def was_said(name: str) -> bool:
-    """Whether the command line of this call has the option with this name of a field."""
-    context = click.get_current_context(silent=True)
-    return context is not None and context.get_parameter_source(name) is ParameterSource.COMMANDLINE
-
-
-def usage_error(message: str) -> click.UsageError:
-    """Wrong usage of the command of this call."""
-    return click.UsageError(message, click.get_current_context(silent=True))
 
 
 def leaves(command: click.Command) -> dict[str, Command]:

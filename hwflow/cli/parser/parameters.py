@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import click
+from click.core import ParameterSource
 from click.shell_completion import CompletionItem
 from hwflow_base.options import Declared, OneOf, Options, Range, declared, options_of, text_of
 
@@ -59,6 +60,15 @@ class Option(click.Option):
             metavar=option.metavar, help=option.help, required=default is MISSING, callback=whole(declared),
             default=default if flag or said else None, show_default=said)
         self.declared, self.declaration, self.key = declared, option, declared.key
+
+    def was_given(self, ctx: click.Context) -> bool:
+        """Whether the command line or `hwflow.toml` has it, with any value; a flag, whether it is set."""
+        source, value = ctx.get_parameter_source(str(self.name)), ctx.params[str(self.name)]
+        return source in (ParameterSource.COMMANDLINE, ParameterSource.DEFAULT_MAP) and not (self.is_flag and not value)
+
+    def has_value(self, ctx: click.Context) -> bool:
+        """Whether it was given, with another value than its default."""
+        return self.was_given(ctx) and ctx.params[str(self.name)] != self.declared.default
 
     def get_help_extra(self, ctx: click.Context) -> click.types.OptionHelpExtra:
         """With the default as words of the command line."""

@@ -49,10 +49,12 @@ def shared(commands: Iterable[Options]) -> dict[str, Option]:
 
 
 def excluded(key: str, options: Options) -> set[str]:
-    """The options that mean nothing together with one of them: where the command line has one, the file's is left
-    out."""
-    return {*options[key].declaration.excludes,
-            *(other for other, option in options.items() if key in option.declaration.excludes)}
+    """The options that mean nothing together with one of them, or stand for each other: where the command line has one,
+    the file's is left out."""
+    def apart(option: Option) -> Sequence[str]:
+        return [*option.declaration.excludes, *option.declaration.replaces]
+
+    return {*apart(options[key]), *(other for other, option in options.items() if key in apart(option))}
 
 
 class ProjectFile:

@@ -144,8 +144,9 @@ def test_a_folder_of_settings_is_as_many_widths(tmp_path: Path, capsys: pytest.C
     (["--accuracy-drop", "1"], "--accuracy-drop must be given together with --frames; see `hwflow explore --help`"),
     (["--accuracy-drop", "1", "--frames", "5"], "--accuracy-drop must have data to measure the accuracy on; give an "
                                                 "NPZ file with --data (docs/data-files.md)"),
-    (["--workers", "1", "--scheduler", "tcp://a:1"], "--workers must not be given together with --scheduler, whose "
-                                                     "workers are there already; see `hwflow explore --help`"),
+    (["--workers", "1", "--scheduler", "tcp://a:1"], "--workers must not be given together with --scheduler: leave "
+                                                     "one of them out; see `hwflow explore --help`"),
+    (["--runs", "2"], "--runs must be given together with --route; see `hwflow explore --help`"),
 ])
 def test_what_cannot_be_is_said(
     words: list[str], message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
