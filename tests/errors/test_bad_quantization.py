@@ -121,7 +121,7 @@ QUANTIZE = "quantize small.onnx --data small.npz"
     **{f"bits {bits}": Refusal(f"quantize small.onnx --bits {bits}", f"Invalid value for '--bits': {bits!r} {BITS}")
        for bits in ("0", "9", "4,9", "0,8", "4,4,4", "four", "4,", "-4", "4.5")},
     "widths twice": Refusal("build small.onnx --bits 4 --settings s.yaml", "--bits must not be given together with "
-                            "--settings: leave one of them out", {"s.yaml": ""}),
+                            "--settings: leave one of them out; see `hwflow build --help`", {"s.yaml": ""}),
 })
 def test_refused_before_anything_is_kept(cli: Cli, model: Path, data: Path, refusal: Refusal) -> None:
     refusal.check(cli)
