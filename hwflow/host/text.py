@@ -12,6 +12,7 @@ from pathlib import Path
 
 import numpy as np
 from hwflow_base.errors import HwflowError
+from hwflow_base.files.sources import read_text
 
 from hwflow import golden
 from hwflow.host.open_board import OpenBoard
@@ -170,8 +171,8 @@ class Vocabulary:
     def read(path: Path) -> Vocabulary:
         """HwflowError for a file that is none."""
         try:
-            texts = json.loads(path.read_text("utf-8"))
-        except (OSError, ValueError, RecursionError) as error:
+            texts = json.loads(read_text(path))
+        except (ValueError, RecursionError) as error:
             raise HwflowError(f"the vocabulary '{path}' must be a JSON file, which it is not: {error}") from None
         known = isinstance(texts, str) or (isinstance(texts, list) and all(isinstance(text, str) for text in texts))
         if not known or not 0 < len(texts) <= MOST_TEXTS:

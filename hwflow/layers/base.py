@@ -21,6 +21,8 @@ from hwflow.layers.formats import EqualByValue, Frame, IntArray, IntFormat, Tens
 from hwflow.layers.matrix import require
 from hwflow.layers.planes import Planes, to_frames, to_planes
 
+#: Elements of a frame that a layer makes of any number of others: the golden model holds an index for each.
+MOST_ELEMENTS = 1 << 24
 #: Kinds of layers that say more of themselves than their operator does.
 _OWN = frozenset({"recurrent", "trees"})
 #: Kinds of layers whose weights make a product a fully connected layer.
@@ -98,6 +100,12 @@ class Layer(EqualByValue, ABC):
     @abstractmethod
     def output_frame(self, *inputs: Frame) -> Frame:
         """The output frame for these input frames.  ValueError if they do not fit the fields of the layer."""
+
+    def limited(self, made: Frame) -> Frame:
+        """The frame that the layer makes, where its size is any that its fields say.  ValueError for a huge one."""
+        if made.elements > MOST_ELEMENTS:
+            raise ValueError(f"layer '{self.name}': the output must have at most {MOST_ELEMENTS} elements, not {made}")
+        return made
 
     def check(self, graph: LayerGraph) -> None:
         """ValueError if the fields of the layer and the tensors of `graph` contradict each other."""

@@ -18,8 +18,6 @@ from hwflow.layers.threshold_fit import as_multiplication
 
 #: The largest total of the weights of two neighbours.
 MOST_TOTAL = 1 << 12
-#: Elements of an output frame.
-MOST_ELEMENTS = 1 << 24
 
 
 class Between(NamedTuple):
@@ -107,10 +105,7 @@ class Interpolate(Layer):
             problem = axis.problem(size)
             if problem:
                 raise ValueError(f"layer '{self.name}': {what}: {problem}")
-        made = Frame(len(self.rows), len(self.columns), frame.channels)
-        if made.elements > MOST_ELEMENTS:
-            raise ValueError(f"layer '{self.name}': the output must have at most {MOST_ELEMENTS} elements, not {made}")
-        return made
+        return self.limited(Frame(len(self.rows), len(self.columns), frame.channels))
 
     def check(self, graph: LayerGraph) -> None:
         super().check(graph)

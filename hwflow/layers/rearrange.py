@@ -13,9 +13,6 @@ from hwflow.layers.formats import Frame, IntArray, IntFormat
 from hwflow.layers.matrix import require
 from hwflow.layers.planes import Planes
 
-#: Elements of an output frame: the golden model holds an index for each.
-MOST_ELEMENTS = 1 << 24
-
 
 class Offsets(NamedTuple):
     """The tables of a `Rearrange`, int64 each; the functions below make them."""
@@ -133,10 +130,7 @@ class Rearrange(Layer):
         if highest >= frame.elements:
             raise ValueError(f"layer '{self.name}': rows, columns and channels together must lead to one of the "
                              f"input's {frame.elements} elements, not to element {highest}")
-        made = self.offsets.frame
-        if made.elements > MOST_ELEMENTS:
-            raise ValueError(f"layer '{self.name}': the output must have at most {MOST_ELEMENTS} elements, not {made}")
-        return made
+        return self.limited(self.offsets.frame)
 
     def check(self, graph: LayerGraph) -> None:
         super().check(graph)

@@ -65,6 +65,10 @@ def test_a_folder_may_say_the_constants(cli: Cli, model: str) -> None:
     "sr=true": "m.onnx: --constant sr=true must be numbers, because the input is int64[]",
     "sr=0.5": "m.onnx: --constant sr=0.5 must be whole numbers from -9223372036854775808 to 9223372036854775807, "
               "because the input is int64[]",
+    "sr=1e3": "m.onnx: --constant sr=1000.0 must be whole numbers from -9223372036854775808 to 9223372036854775807, "
+              "because the input is int64[]; write --constant sr=1000",
+    "sr=inf": "m.onnx: --constant sr=inf must be whole numbers from -9223372036854775808 to 9223372036854775807, "
+              "because the input is int64[]",
     "sr=1,2": "m.onnx: --constant sr=1,2 must fit the input, which is int64[], not have 2 elements; give one for all "
               "of it, or each of them",
     "loud=1": "m.onnx: --constant loud=1 must be true or false, because the input is bool[1]",
@@ -103,6 +107,20 @@ def test_the_message_names_the_option(cli: Cli, model: str) -> None:
     assert cli.refuses("sim", model, "--input-shape", "gains=3") == (
         "m.onnx: graph/node[1] 'choose' (If): its condition must be constant, not computed from the inputs; if the "
         "input never changes, give --constant sr=16000")
+
+
+@pytest.mark.parametrize("shape, given", [((), "size=NUMBER"), ((1,), "size=NUMBER"), ((2,), "size=NUMBER,NUMBER"),
+                                          ((2, "k"), "size=NUMBER,NUMBER,...")])
+def test_the_message_says_how_a_list_is_given(cli: Cli, shape: tuple[int | str, ...], given: str) -> None:
+    """A condition that depends on as many elements as the input has."""
+    b = Builder()
+    x, size = b.input("x", np.float32, (1, 4)), b.input("size", np.int64, shape)
+    b.node("ReduceSum", size, keepdims=0, output="total")
+    branches = {name: make_graph([make_node(op, [x], [f"{name}.y"])], [], [Value(f"{name}.y", tensor_type(np.float32))],
+                                 name=name) for name, op in (("then_branch", "Relu"), ("else_branch", "Neg"))}
+    b.output(b.node("If", b.node("Cast", "total", to=9), **branches), np.float32, (1, 4))
+    Path("m.onnx").write_bytes(dumps(b.model()))
+    assert f"give --constant {given}\n" in cli("check", "m.onnx", "--hardware").out
 
 
 @pytest.mark.parametrize("op", ["MatMul", "Gemm"])

@@ -10,8 +10,9 @@ import numpy as np
 import pytest
 
 from hwflow.layers import Frame, IntFormat, LayerGraph, Rearrange, Tensor
+from hwflow.layers.base import MOST_ELEMENTS
 from hwflow.layers.formats import BIPOLAR
-from hwflow.layers.rearrange import MOST_ELEMENTS, Offsets, depth_to_space, picked, space_to_depth, transposed
+from hwflow.layers.rearrange import Offsets, depth_to_space, picked, space_to_depth, transposed
 
 INT8 = IntFormat(8, True)
 FRAME = Frame(4, 6, 12)

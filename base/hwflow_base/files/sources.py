@@ -24,13 +24,13 @@ def open_plain(path: Path) -> BinaryIO:
 
 
 def read_text(path: Path) -> str:
-    """The UTF-8 text of a file that the user named, or HwflowError."""
+    """The UTF-8 text of a file that the user named, without a byte order mark before it, or HwflowError."""
     try:
         with open_plain(path) as file:
             content = file.read(MAX_TEXT + 1)
         if len(content) > MAX_TEXT:
             raise OSError(0, f"it has more than {MAX_TEXT >> 20} MiB")
-        return content.decode("utf-8")
+        return content.decode("utf-8-sig")
     except UnicodeDecodeError:
         reason = "it is not text"
     except (OSError, ValueError) as error:  # ValueError: a name that no file can have

@@ -63,7 +63,7 @@ def _array(value: Value, elements: Array) -> Array:
     problem = _problem(dtype, elements)
     if problem:
         raise HwflowError(f"--constant {value.name}={shown(elements)} must be {problem}, because the input is "
-                          f"{describe(dtype, value.tensor.shape)}")
+                          f"{describe(dtype, value.tensor.shape)}", _as_whole(value.name, dtype, elements))
     shape = _shape(value.tensor.shape, elements)
     if shape is None:
         raise HwflowError(
@@ -89,6 +89,16 @@ def _problem(dtype: DType, elements: Array) -> str:
     return "" if finite else "finite numbers"
 
 
+def _as_whole(name: str, dtype: DType, elements: Array) -> str:
+    """What to write where whole numbers of an integer type have a point or an exponent; "" else."""
+    if dtype.kind not in "iu" or elements.dtype.kind != "f":
+        return ""
+    ends, numbers = np.iinfo(dtype.name), elements.reshape(-1).tolist()
+    if not all(math.isfinite(v) and v == int(v) and ends.min <= v <= ends.max for v in numbers) or len(numbers) > 5:
+        return ""
+    return f"write --constant {name}={','.join(str(int(v)) for v in numbers)}"
+
+
 def _shape(stated: tuple[Dim, ...] | None, elements: Array) -> tuple[int, ...] | None:
     """The shape of an input that is stated as `stated`; None where the elements do not fit it."""
     if stated is None:
@@ -111,9 +121,14 @@ def _shape(stated: tuple[Dim, ...] | None, elements: Array) -> tuple[int, ...] |
 
 def shown(elements: Array) -> str:
     """The elements as the option has them."""
-    words = [str(v).lower() if isinstance(v, bool) else f"{v:g}" if isinstance(v, float) else str(v)
-             for v in elements.reshape(-1)[:5].tolist()]
+    words = [str(v).lower() if isinstance(v, bool) else _number(v) for v in elements.reshape(-1)[:5].tolist()]
     return ",".join([*words, *(["..."] if elements.size > 5 else [])])
+
+
+def _number(value: float) -> str:
+    """With a point or an exponent where the number is none of an integer type."""
+    text = f"{value:g}" if isinstance(value, float) else str(value)
+    return f"{text}.0" if isinstance(value, float) and text.lstrip("-").isdigit() else text
 
 
 @dataclass(frozen=True)
@@ -182,9 +197,11 @@ def _is_parameter(value: Value) -> bool:
 
 
 def _example(value: Value, compared: Sequence[Array]) -> str:
-    """A value that the model compares the input with, else a word for one."""
+    """A value that the model compares the input with, else a word for one; of a list as many as it has."""
     assert value.tensor is not None
-    if value.tensor.dtype.kind == "b":
-        return "true"
     alike = [array for array in compared if array.dtype == value.tensor.dtype and array.size == 1]
-    return shown(alike[0]) if alike else "NUMBER"
+    word = "true" if value.tensor.dtype.kind == "b" else shown(alike[0]) if alike else "NUMBER"
+    shape = value.tensor.shape or ()
+    count = math.prod(dim for dim in shape if isinstance(dim, int))
+    is_open = any(not isinstance(dim, int) for axis, dim in enumerate(shape) if axis not in batch_axes(shape))
+    return ",".join([*[word] * count, *(["..."] if is_open else [])])
