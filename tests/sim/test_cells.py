@@ -199,6 +199,38 @@ def test_cells_are_those_of_yosys(family: str, cells, tmp_path: Path, cache: Pat
         assert board.facts.leds == 0, (tmp_path / "run" / "board.log").read_text()[:2000]
 
 
+#: Tables of the physical adder of a Gowin by the mode of an ALU (Project Apicula, doc/alu.md); mode 5 is 4 with its
+#: operands the other way round.
+TABLES = {0: 0x606a, 1: 0x909a, 2: 0x609a, 3: 0x909f, 4: 0x909a, 6: 0xa0a0, 7: 0x505f, 8: 0xa05a, 9: 0x7888}
+
+
+def adders() -> str:
+    """Each table, its third input at 1, beside yosys' ALU of its mode; a difference lights the LED for ever."""
+    lines = [OPEN, "module top(input clk, rx, output tx, output reg [0:0] led);", "assign tx = 1;", "initial led = 0;",
+             "reg [3:0] r = 0; always @(posedge clk) r <= $urandom;"]
+    for mode, table in TABLES.items():
+        inputs = f".TABLE(16'h{table:x})) {{}}{mode} (.A(r[0]), .B(r[1]), .C(1'b1), .D(r[2]), .CIN(r[3]), "
+        lines += [
+            f"wire s{mode}, c{mode}, yosys_s{mode}, yosys_c{mode};",
+            f"ALU16_SUM #({inputs.format('sum')}.SUM(s{mode}));",
+            f"ALU16_COUT #({inputs.format('carry')}.COUT(c{mode}));",
+            f"yosys_ALU #(.ALU_MODE({mode})) theirs{mode} (.I0(r[0]), .I1(r[1]), .I3(r[2]), .CIN(r[3]), "
+            f".SUM(yosys_s{mode}), .COUT(yosys_c{mode}));",
+            f"always @(posedge clk) if (s{mode} !== yosys_s{mode} || c{mode} !== yosys_c{mode}) begin led <= 1; "
+            f"$fdisplay(32'h80000002, \"{mode} %b: %b %b\", r, s{mode}, c{mode}); end"]
+    return "\n".join([*lines, "endmodule\n"])
+
+
+@pytest.mark.slow
+def test_tables_of_adders_are_modes_of_an_alu(tmp_path: Path, cache: Path) -> None:
+    design = BoardDesign(adders(), {"clk": 1, "rx": 1, "tx": 1, "led": 1}, {},
+                         (MODELS["gowin"].verilog, models_of_yosys("gowin", tmp_path)))
+    compiled = compile_board(design, folder=tmp_path / "run", cache=cache, jobs=2)
+    with SimulatedBoard(compiled, line=UartLine(100)) as board:
+        board.wait(b"", 1000)
+        assert board.facts.leds == 0, (tmp_path / "run" / "board.log").read_text()[:2000]
+
+
 def pads(types: list[str]) -> str:
     """For each PIN_TYPE a pad of ours, whose pin is apart, beside one of yosys with a driver at its pin; a difference
     between the edges of their clock lights the LED for ever."""
