@@ -4,11 +4,12 @@ The small design of `tests/sim/small_board.py` is routed for the board.  Random 
 bitstream, whose checksum is made right again: bits of tiles that the design uses and contents of its memories.  Each is
 
 - reported: reading back says what is wrong, or the PLL makes another clock;
-- without effect: the netlist is the same;
-- caught: the simulated netlist answers otherwise, or not at all;
-- not seen: it gives the same answers.
+- without effect: the netlist is the same, or differs in an entry of a table that no values of its inputs reach;
+- caught: the simulated netlist answers otherwise, or later, or not at all, on a good line or on one that loses bits;
+- not seen: it does the same in all cycles of that.
 
-The first line of each bit that is not seen says which cell is other than before.
+What follows says which cell is other than before; of a RAM that the design writes, these are contents from before its
+first word.
 """
 
 from __future__ import annotations
@@ -35,14 +36,17 @@ from hwflow.synth.families import FAMILIES
 from hwflow.synth.readback.of_board import pads_of, require_clock, require_pulls
 from hwflow.synth.top import CoreOnBoard
 from hwflow.synth.yosys_json import Module
-from tests.sim.small_board import IDENTITY, answers, linked, noise, small_core
+from tests.sim.small_board import IDENTITY, ROWS, answers, linked, noise, small_core
 from tests.synth.bit_places import ICE40Bits
 from tests.synth.ecp5_bits import ECP5Bits
 from tests.synth.gowin_bits import GowinBits
 
-from .merged_netlists import VERILOG, can_merge, meaning_of, merged
+from .merged_netlists import VERILOG, can_merge, meaning_of, merged, reached
 
-DATA = noise(250)
+#: All rows of the ROM but the first.
+DATA = noise(ROWS - 2)
+#: The share of bit times with the wrong level in the second part, and its seed.
+BAD_LINE = 3e-4, 5
 RESULTS = ("reported", "without effect", "caught", "not seen")
 
 
@@ -75,7 +79,7 @@ class Flips:
     def __init__(self, board: Board, folder: Path, path: Path, clock: LayoutClock | None):
         self.board, self.folder, self.path, self.clock = board, folder, path, clock
         self.base = self.read(self.path)
-        self.meaning = meaning_of(self.base)
+        self.meaning, self.reached = meaning_of(self.base), meaning_of(reached(self.base))
         self.bits: Bits = FAMILY_BITS[board.family](self.path, board)
 
     def read(self, path: Path) -> Module:
@@ -109,14 +113,21 @@ class Flips:
 
     def answers(self, compiled: CompiledBoard, number: int) -> bool:
         """Whether netlist `number` answers as it should, and shows it."""
-        line = UartLine(self.board.clock_mhz * 1e6 / self.board.transport.entry["baud"])
+        return self.played(compiled, number)[0]
+
+    def played(self, compiled: CompiledBoard, number: int) -> tuple[bool, object]:
+        """(whether the answers are right, all that was to be seen) of netlist `number`, on a good line and a bad."""
+        line, seen = UartLine(self.board.clock_mhz * 1e6 / self.board.transport.entry["baud"]), list[object]()
         try:
             with SimulatedBoard(compiled, line=line, numbers={"netlist": number}) as simulated:
                 link = linked(simulated)
-                same = link.reset().design == IDENTITY and link.exchange(DATA) == answers(DATA)
-                return same and link.reset().design == IDENTITY and link.exchange(DATA[:40]) == answers(DATA[:40])
-        except (LinkFailed, HwflowError):
-            return False
+                for data, bad in ((DATA, (0.0, 0)), (DATA[:40], (0.0, 0)), (DATA, BAD_LINE)):
+                    simulated.inject(*bad)
+                    seen.append(link.reset().design == IDENTITY and link.exchange(data) == answers(data))
+                    seen.append(simulated.facts)
+        except (LinkFailed, HwflowError) as error:
+            return False, str(error)
+        return all(seen[::2]), tuple(seen)
 
 
 def routed(board: Board, folder: Path) -> Flips:
@@ -141,16 +152,19 @@ def judged(flips: Flips, places: Sequence[object]) -> dict[object, tuple[str, st
             found[place] = "reported", module
         elif meaning_of(module) == flips.meaning:
             found[place] = "without effect", "the netlist is the same"
+        elif meaning_of(reached(module)) == flips.reached:
+            found[place] = "without effect", f"an entry that is never reached: {difference(flips, module)}"
         else:
             differing[number] = place, module
     together = {number: module for number, (_, module) in differing.items() if can_merge(flips.base, module)}
     compiled = flips.compiled(merged(flips.base, together), flips.folder / "merged")
-    if not flips.answers(compiled, 0):
+    right, seen = flips.played(compiled, 0)
+    if not right:
         raise RuntimeError("the bitstream must answer rightly before any bit of it is turned")
     for number, (place, module) in differing.items():
         try:
             design = compiled if number in together else flips.compiled(module, flips.folder / f"alone{number}")
-            same = flips.answers(design, number)
+            same = flips.played(design, number) == (right, seen)
         except HwflowError as error:
             found[place] = "reported", problem_of(error)
             continue

@@ -23,6 +23,9 @@ module {CHOICE} (input BASE, OTHER, output O);
 endmodule
 """
 
+#: The parameter of a table, and its inputs from the lowest on.
+TABLES = {"SB_LUT4": ("LUT_INIT", ("I0", "I1", "I2", "I3")), "LUT4": ("INIT", ("A", "B", "C", "D"))}
+
 Driver = tuple[str, str, int] | str
 
 
@@ -51,6 +54,26 @@ def meaning_of(module: Module) -> tuple[dict[str, object], dict[str, object]]:
     ports: dict[str, object] = {name: (port["direction"], [drivers[bit] for bit in port["bits"]])
                                 for name, port in module["ports"].items()}
     return cells, ports
+
+
+def reached(module: Module) -> Module:
+    """The same netlist with 0 for all entries of tables that no values of their inputs reach: those of an input that is
+    a level, or of two that are one net."""
+    found = copy.deepcopy(module)
+    for cell in found["cells"].values():
+        if cell["type"] in TABLES:
+            name, pins = TABLES[cell["type"]]
+            nets = [cell["connections"].get(pin, ["0"])[0] for pin in pins]
+            bits = cell["parameters"][name]
+            cell["parameters"][name] = "".join(
+                bit if can_be(nets, len(bits) - 1 - k) else "0" for k, bit in enumerate(bits))
+    return found
+
+
+def can_be(nets: Sequence[Bit], entry: int) -> bool:
+    """Whether inputs that are these nets can have the values of `entry`."""
+    levels: dict[Bit, int] = {"0": 0, "1": 1}
+    return all(levels.setdefault(net, entry >> k & 1) == entry >> k & 1 for k, net in enumerate(nets))
 
 
 def can_merge(base: Module, other: Module) -> bool:

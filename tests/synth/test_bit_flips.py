@@ -12,7 +12,7 @@ import pytest
 from hwflow_base.errors import MissingTool
 
 from bench.bit_flips import Flips
-from bench.merged_netlists import CHOICE, can_merge, meaning_of, merged
+from bench.merged_netlists import CHOICE, can_merge, meaning_of, merged, reached
 from hwflow.synth import load_board
 from hwflow.synth.families.ice40.readback.database import find_database
 from hwflow.synth.yosys_json import Module
@@ -58,6 +58,15 @@ def test_a_netlist_with_choices() -> None:
                           "O": cells["two"]["connections"]["I0"]}
     assert choices[2] == {"BASE": cells["two"]["connections"]["O"], "OTHER": cells["two"]["connections"]["I0"],
                           "O": found["ports"]["b"]["bits"]}
+
+
+def test_entries_that_are_never_reached() -> None:
+    """Of a table with a level and twice the same net four entries of sixteen are left."""
+    base = module()
+    base["cells"]["one"] = {**table("1" * 16, 2, 3),
+                            "connections": {"I0": [2], "I1": ["1"], "I2": [2], "I3": [9], "O": [3]}}
+    assert reached(base)["cells"]["one"]["parameters"]["LUT_INIT"] == "1000010010000100"
+    assert base["cells"]["one"]["parameters"]["LUT_INIT"] == "1" * 16
 
 
 @pytest.fixture(scope="module")
