@@ -5,8 +5,10 @@ The file in `recorded` is the small design of `tests/sim/small_board.py` on an i
 
 from __future__ import annotations
 
+import contextlib
 import json
 import lzma
+import random
 import re
 import subprocess
 from collections import Counter
@@ -19,6 +21,7 @@ from hwflow_base.errors import HwflowError, MissingTool
 from hwflow.synth import load_board, synthesize
 from hwflow.synth.families import FAMILIES
 from hwflow.synth.families.ice40.readback.database import FOLDERS, database_status, find_database
+from hwflow.synth.families.ice40.readback.file import read_image
 from hwflow.synth.families.ice40.readback.reader import read_back
 from hwflow.synth.readback import Fabric
 from hwflow.synth.readback.of_board import pads_of, require_pulls
@@ -95,6 +98,25 @@ def test_files_that_are_no_bitstreams(change: Callable[[bytes], bytes], message:
 def test_a_bitstream_of_another_device(changer: Changer) -> None:
     with pytest.raises(HwflowError, match="the bitstream must be one of the board's hx8k, not of up5k"):
         read_back("hx8k", "ct256", changer.path)
+
+
+def test_a_package_that_the_device_does_not_have(changer: Changer) -> None:
+    with pytest.raises(HwflowError, match="package must be one of the chip database, sg48, uwg30, not ct256"):
+        read_back("up5k", "ct256", changer.path)
+
+
+def test_any_bytes_are_a_bitstream_or_an_error(changer: Changer, tmp_path: Path) -> None:
+    """Commands and lengths by chance: never another error, and never other bits that are taken."""
+    chance = random.Random(3)
+    for _ in range(300):
+        data = bytearray(changer.data)
+        for _ in range(chance.randrange(1, 4)):
+            at = chance.choice((chance.randrange(4, 40), chance.randrange(58_140, 58_160), chance.randrange(len(data))))
+            data[at:at + chance.randrange(3)] = chance.randbytes(chance.randrange(3))
+        (tmp_path / "any.bin").write_bytes(data)
+        with contextlib.suppress(HwflowError):
+            image = read_image(tmp_path / "any.bin", "up5k")
+            assert all((image.cells[bank] == changer.image.cells[bank]).all() for bank in image.cells)
 
 
 def test_a_file_that_is_not_there(tmp_path: Path) -> None:

@@ -6,6 +6,8 @@ Sources: Project IceStorm, docs/source/io_tile.rst (bits; the enable of an outpu
 
 from __future__ import annotations
 
+from hwflow_base.errors import HwflowError
+
 from .database import Tile
 from .die import Die
 
@@ -25,7 +27,10 @@ def read_pads(die: Die, package: str, plls: dict[Pad, str]) -> None:
 
     `plls` are the pads at which an output of a PLL comes in place of the pad's own, with its wire to the global one.
     """
-    pins = die.database.pins[package]
+    pins = die.database.pins.get(package)
+    if pins is None:
+        raise HwflowError(f"the board's package must be one of the chip database, {', '.join(die.database.pins)}, not "
+                          f"{package}", where=str(die.database.path))
     through = global_pads(die, plls)
     for place, tile in die.tiles.items():
         if tile.kind == "io":
