@@ -57,13 +57,13 @@ class Known(PlanMaker):
         #: Layers alone in a shared stage, by likeness and columns: those that are alike share one.
         self.parts: dict[tuple[Hashable, int], Part | None] = {}
         #: By their names and layers: a window may keep a state in one partition, and not in another one.
-        self._stages: dict[tuple[str, int], Stage] = {}
+        self._stages: dict[tuple[str, tuple[str, ...]], Stage] = {}
         self._shared: dict[SharedLayers, SharedStage] = {}
         self._choices: dict[tuple[Hashable, int | None], Choices] = {}
 
     def stages(self, partition: Partition) -> tuple[Stage, ...]:
         return tuple(self.shared(stage) if isinstance(stage, SharedStage) else
-                     self._stages.setdefault((stage.name, len(stage.layers)), stage)
+                     self._stages.setdefault((stage.name, tuple(layer.name for layer in stage.layers)), stage)
                      for stage in super().stages(partition))
 
     def shared(self, stage: SharedStage) -> SharedStage:
