@@ -83,6 +83,8 @@ class Registers:
             pin = self.die.pin(self.wire(name))
             if pin is not None and constant(self.die, pin) != "0":
                 self.die.problem(self.where, f"input {name} of the delay must be 0 for ever")
+            elif pin not in (None, "0"):
+                self.die.fabric.hold(pin, None, self.where)
 
 
 def registers_of(die: Die, wire: str) -> Registers | None:
