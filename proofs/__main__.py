@@ -18,10 +18,10 @@ from hwflow_base.errors import HwflowError
 
 from .catalogue import PROOFS
 from .programs import find_programs
-from .proof import SECONDS, Outcome, Proof, prove
+from .proof import SECONDS, Outcome, Provable, prove
 
 
-def chosen(words: list[str]) -> tuple[Proof, ...]:
+def chosen(words: list[str]) -> tuple[Provable, ...]:
     """The proofs with a word of `words` in their names; all if there is none.  Raises HwflowError."""
     for word in words:
         if not any(word.lower() in proof.name.lower() for proof in PROOFS):
@@ -41,7 +41,7 @@ def row(outcome: Outcome) -> str:
     return line
 
 
-def table(proofs: tuple[Proof, ...], folder: Path, jobs: int, seconds: float) -> list[Outcome]:
+def table(proofs: tuple[Provable, ...], folder: Path, jobs: int, seconds: float) -> list[Outcome]:
     """Prove them side by side; a line is printed when its turn comes."""
     programs, outcomes = find_programs(), []
     print(f"{'unit and case':58} {'s':>6}  verdict")

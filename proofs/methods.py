@@ -33,6 +33,7 @@ class Verdict(Enum):
     REFUTED = "NOT PROVED: a counterexample"
     UNKNOWN = "NOT PROVED: out of time"
     VACUOUS = "NOT PROVED: the environment is never there"
+    FAILED = "NOT PROVED: a program failed"
     NOT_INDUCTIVE = "NOT PROVED: not inductive"
 
     @property
@@ -111,26 +112,32 @@ Method = Invariant | Induction | Bound
 
 
 def abc(model: Model, programs: Programs, clock: Clock, names: Sequence[str], command: str, write: str = "") -> str:
+    """Run a command of ABC on circuits of a model."""
+    return abc_files(model.folder, programs, clock, names, command, write)
+
+
+def abc_files(folder: Path, programs: Programs, clock: Clock, names: Sequence[str], command: str,
+              write: str = "") -> str:
     """Run a command of ABC, which is a part of yosys, on each `name`.aig; what it found out of the last one,
     "snl_UNSAT", "snl_SAT" or "snl_UNK", all of which are in `name`.status.
 
     Assumptions become a latch, and all bad states one; that circuit is in the file `write`.
     """
-    (model.folder / "nothing.v").write_text(NOTHING, encoding="ascii")
+    (folder / "nothing.v").write_text(NOTHING, encoding="ascii")
     steps = ["backup"]
     for name in names:
-        (model.folder / f"{name}.status").unlink(missing_ok=True)
+        (folder / f"{name}.status").unlink(missing_ok=True)
         steps += [f"read_aiger {name}.aig", "fold", "orpos", *([f"write_aiger {write}"] if write else []),
                   command.format(seconds=max(1, int(clock.left))), f"write_status {name}.status",
                   f"write_cex -a {name}.aiw"]
     script = ";".join([*steps, "restore"]).replace(" ", ",")
-    run_yosys(programs, model.folder, f"{names[-1]}.abc", f"read_verilog -icells nothing.v\nhierarchy -top nothing\n"
+    run_yosys(programs, folder, f"{names[-1]}.abc", f"read_verilog -icells nothing.v\nhierarchy -top nothing\n"
               f"abc -script +{script}\n", clock.left + 5)
-    return status_of(model, names[-1])
+    return status_of(folder, names[-1])
 
 
-def status_of(model: Model, name: str) -> str:
-    return (model.folder / f"{name}.status").read_text(encoding="ascii").split()[0]
+def status_of(folder: Path, name: str) -> str:
+    return (folder / f"{name}.status").read_text(encoding="ascii").split()[0]
 
 
 def frames_of(model: Model, name: str) -> int:
@@ -188,4 +195,4 @@ def not_reached(model: Model, programs: Programs, clock: Clock, cycles: int) -> 
         one_bad_state(model.folder / "reach.aig", number, model.folder / f"reach{number}.aig")
     places = [f"reach{number}" for number in range(len(names))]
     abc(model, programs, clock, places, f"bmc3 -F {cycles} -T {{seconds}}")
-    return tuple(name for name, place in zip(names, places, strict=True) if status_of(model, place) != "snl_SAT")
+    return tuple(name for name, place in zip(names, places, strict=True) if status_of(model.folder, place) != "snl_SAT")

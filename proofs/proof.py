@@ -8,9 +8,12 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Protocol
+
+from hwflow_base.errors import ToolFailed
 
 from .methods import Answer, Method, Verdict, not_reached
-from .model import Model, make_model
+from .model import make_model
 from .programs import Clock, OutOfTime, Programs
 from .scene import Scene
 
@@ -47,32 +50,48 @@ class Proof:
     def name(self) -> str:
         return f"{self.unit}: {self.case}"
 
+    def decide(self, folder: Path, programs: Programs, clock: Clock) -> Answer:
+        model = make_model(self.scene(), folder, programs)
+        answer = self.method.decide(model, programs, clock)
+        if not answer.verdict.good:
+            return answer
+        missing = not_reached(model, programs, clock, self.within)
+        return Answer(Verdict.VACUOUS, f"not reached in {self.within} cycles", missing) if missing else answer
+
+
+class Provable(Protocol):
+    """What can be decided, with its files in a folder."""
+
+    @property
+    def unit(self) -> str: ...
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def claim(self) -> str: ...
+
+    def decide(self, folder: Path, programs: Programs, clock: Clock) -> Answer: ...
+
 
 @dataclass(frozen=True)
 class Outcome:
     """What came of a proof, and its seconds."""
 
-    proof: Proof
+    proof: Provable
     answer: Answer
     seconds: float
 
 
-def prove(proof: Proof, folder: Path, programs: Programs, seconds: float = SECONDS) -> Outcome:
+def prove(proof: Provable, folder: Path, programs: Programs, seconds: float = SECONDS) -> Outcome:
     """Decide a proof; its files are in a folder of their own in `folder`."""
     started, clock = time.monotonic(), Clock(seconds)
     place = folder / re.sub(r"\W+", "_", proof.name).strip("_")
     shutil.rmtree(place, ignore_errors=True)
     try:
-        model = make_model(proof.scene(), place, programs)
-        answer = proof.method.decide(model, programs, clock)
-        if answer.verdict.good:
-            answer = not_vacuous(answer, proof, model, programs, clock)
+        answer = proof.decide(place, programs, clock)
     except OutOfTime:
         answer = Answer(Verdict.UNKNOWN, f"after {seconds:g} s")
+    except ToolFailed as error:
+        answer = Answer(Verdict.FAILED, str(error))
     return Outcome(proof, answer, time.monotonic() - started)
-
-
-def not_vacuous(answer: Answer, proof: Proof, model: Model, programs: Programs, clock: Clock) -> Answer:
-    """The answer, if all that the scene says must be possible is so within `proof.within` cycles."""
-    missing = not_reached(model, programs, clock, proof.within)
-    return Answer(Verdict.VACUOUS, f"not reached in {proof.within} cycles", missing) if missing else answer
