@@ -19,10 +19,9 @@ class Mutant:
     method: str
     old: str
     new: str
-    claim: str
 
     def __str__(self) -> str:
-        return f"{self.kind.__name__}-{self.claim}"
+        return f"{self.kind.__name__}-{self.method}"
 
     def put(self, patch: pytest.MonkeyPatch) -> None:
         """Change the method until the test ends."""
