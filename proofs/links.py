@@ -9,17 +9,15 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
-from amaranth.hdl import Cat, Const, Mux, Signal, Value
+from amaranth.hdl import Array, Cat, Const, Mux, Signal, Value
 from hwflow_rtl.io.link.receiver import FastReceiver, PacketReceiver
 from hwflow_rtl.io.link.shape import LinkShape
 
 from .methods import Bound
 from .proof import Proof
-from .scene import Scene
+from .scene import Inside, Scene
 
 RESET, DATA, POLL = 1, 2, 3
-#: CRC-32 as in zlib: what the register holds behind a packet and its own checksum.
-REST = 0xDEBB20E3
 HEADER, CHECK = 5, 4
 #: The smallest packets that a link may have.
 SHAPE = LinkShape(payload=32, room=64)
@@ -44,17 +42,24 @@ class Packet:
         most = HEADER + payload + CHECK + 1
         self.count, self.crc = Signal(range(most + 1), name="count"), Signal(32, init=0xFFFFFFFF, name="crc")
         fields = [Signal(8, name=name) for name in ("kind", "sequence", "acknowledge", "low", "high")]
-        length = Cat(fields[3], fields[4])
+        self.fields, self.left = fields, Cat(fields[3], fields[4])
+        length, self.checked = self.left, Signal(range(CHECK + 1), name="checked")
+        self.body, self.matched = Signal(32, name="body"), Signal(name="matched")  # the register behind the payload
         with m.If(taken & token.flag):
-            m.d.sync += [self.count.eq(0), self.crc.eq(0xFFFFFFFF)]
+            m.d.sync += [self.count.eq(0), self.crc.eq(0xFFFFFFFF), self.matched.eq(1)]
         with m.Elif(taken):
             m.d.sync += self.crc.eq(crc_of(self.crc, token.byte))
+            for k in range(CHECK):  # the low byte first, and inverted, as in zlib
+                body = self.crc if k == 0 else self.body
+                with m.If((self.count >= HEADER) & (self.count == length + HEADER + k)):
+                    m.d.sync += [self.body.eq(body), self.matched.eq(
+                        (self.matched | (k == 0)) & (token.byte == ~body[8 * k:8 * k + 8]))]
             with m.If(self.count != most):
                 m.d.sync += self.count.eq(self.count + 1)
             for place, field in enumerate(fields):
                 with m.If(self.count == place):
                     m.d.sync += field.eq(token.byte)
-        right = (~token.bad & (length <= payload) & (self.count == length + HEADER + CHECK) & (self.crc == REST))
+        right = (~token.bad & (length <= payload) & (self.count == length + HEADER + CHECK) & self.matched)
         said = Cat(taken & token.flag & right, *fields)
         for age in range(lag):
             later = Signal(len(said), name=f"said{age}")
@@ -75,7 +80,7 @@ class Packet:
 def receiver(kind: type[PacketReceiver]) -> Scene:
     s = Scene()
     m, unit = s.m, kind(shape=SHAPE)
-    s.put("receiver", unit)
+    inside = s.put("receiver", unit)
     m.d.comb += [
         unit.i.valid.eq(s.free(1, "valid")), Value.cast(unit.i.payload).eq(s.free(10, "token")),
         unit.room.eq(s.free(range(SHAPE.room + 1), "room")), unit.identity_sent.eq(s.free(1, "identity_sent")),
@@ -85,13 +90,15 @@ def receiver(kind: type[PacketReceiver]) -> Scene:
         m.d.sync += [waited.eq(unit.i.valid & ~unit.i.ready), token.eq(Value.cast(unit.i.payload))]
         s.assume(~waited | (unit.i.valid & (Value.cast(unit.i.payload) == token)))
     packet = Packet(s, unit.i, SHAPE.payload, LAG[kind])
-    does_what_was_said(s, unit, packet)
-    writes_what_came(s, unit, packet)
+    does_what_was_said(s, unit, inside, packet)
+    written = writes_what_came(s, unit, packet)
+    if kind is PacketReceiver:
+        walks_with_us(s, unit, inside, packet, written)
     s.reach("begins_a_packet", packet.count == HEADER)
     return s
 
 
-def does_what_was_said(s: Scene, unit: PacketReceiver, packet: Packet) -> None:
+def does_what_was_said(s: Scene, unit: PacketReceiver, inside: Inside, packet: Packet) -> None:
     m = s.m
     awake, expected, restarts = Signal(name="was_reset"), Signal(8, name="is_due"), Signal(init=1, name="restarts")
     acknowledge = Signal(8, name="was_acknowledged")
@@ -103,6 +110,7 @@ def does_what_was_said(s: Scene, unit: PacketReceiver, packet: Packet) -> None:
     with m.If(packet.is_data | packet.is_poll):
         m.d.sync += acknowledge.eq(packet.acknowledge)
     s.claim("commits_data_that_are_due", ~unit.commit | (packet.is_data & awake & (packet.sequence == expected)))
+    s.claim("awake", inside.signal("awake") == awake)
     s.claim("expects", unit.expected == expected)
     s.claim("hears_what_is_acknowledged", unit.acknowledged == (packet.is_data | packet.is_poll))
     s.claim("acknowledges", unit.acknowledge == acknowledge)
@@ -113,7 +121,7 @@ def does_what_was_said(s: Scene, unit: PacketReceiver, packet: Packet) -> None:
     s.claim("restarts_when_told", ~unit.restart | restarts | reset)
 
 
-def writes_what_came(s: Scene, unit: PacketReceiver, packet: Packet) -> None:
+def writes_what_came(s: Scene, unit: PacketReceiver, packet: Packet) -> Signal:
     """Of the data that are committed all bytes were written, in order and as they came."""
     m = s.m
     written = Signal(range(SHAPE.payload + 2), name="written")
@@ -121,13 +129,70 @@ def writes_what_came(s: Scene, unit: PacketReceiver, packet: Packet) -> None:
         m.d.sync += written.eq(0)
     with m.Elif(unit.write & (written <= SHAPE.payload)):
         m.d.sync += written.eq(written + 1)
-    s.claim("writes_the_bytes", ~(unit.write & (written == packet.place)) | (unit.byte == packet.byte))
+    if type(unit) is PacketReceiver:  # it writes a byte in the cycle in which it takes it
+        s.claim("writes_the_bytes", ~unit.write | (
+            unit.i.valid & unit.i.ready & (packet.count == HEADER + written) & (unit.byte == unit.i.payload.byte)))
+    else:
+        s.claim("writes_the_bytes", ~(unit.write & (written == packet.place)) | (unit.byte == packet.byte))
     s.claim("writes_no_more", ~unit.write | (written < SHAPE.payload))
     s.claim("writes_all", ~unit.commit | (written == packet.length))
+    return written
+
+
+def partly(crc: Value, byte: Value, bits: Value) -> Value:
+    """The register behind the first bits of a byte, up to all eight."""
+    steps = [crc]
+    for bit in range(8):
+        crc = (crc >> 1) ^ Mux(crc[0] ^ byte[bit], Const(0xEDB88320, 32), Const(0, 32))
+        steps.append(crc)
+    return Array(steps)[bits]
+
+
+def walks_with_us(s: Scene, unit: PacketReceiver, inside: Inside, packet: Packet, written: Signal) -> None:
+    """What helps: the state of a `PacketReceiver` is what our count of bytes says."""
+    count, length, byte = packet.count, packet.left, unit.i.payload.byte
+    state, place, left, started, taken = (inside.signal(name) for name in (
+        "state", "place", "left", "started", "taken"))
+    header, long = count < HEADER, length > SHAPE.payload
+    payload = ~header & ~long & (count < HEADER + length)
+    check = ~header & ~long & (count >= HEADER + length) & (count < HEADER + CHECK + length)
+    end = ~header & ~long & (count == HEADER + CHECK + length)
+    closed = inside.signal("closed")
+    s.claim("closed", ~closed | ((count == 0) & ~started & ~inside["crc"].signal("done")))
+    s.claim("accepted", ~inside.signal("accepted") | closed)
+    s.claim("count", count <= HEADER + SHAPE.payload + CHECK + 1)
+    s.claim("state", Value.cast(state) == Mux(header, 0, Mux(payload, 1, Mux(check, 2, Mux(end, 3, 4)))))
+    s.claim("place", Mux(header, place == count, Mux(check, place == count - HEADER - length, ~(
+        payload & (place != 0)))))
+    s.claim("left", Mux(payload, left == HEADER + length - count, (count != HEADER - 1) | (
+        left[:8] == packet.fields[3])))
+    s.claim("last", ~started | ~payload | (inside.signal("last") == (left == 1)))
+    s.claim("writes", ~started | (inside.signal("writes") == (taken & payload)))
+    crc = inside["crc"]
+    rest, good, step, runs, done = (crc.signal(name) for name in ("rest", "good", "count", "runs", "done"))
+    bits = Signal(4, name="bits")
+    s.m.d.comb += bits.eq(Mux(done, 8, Mux(runs, step, 0)))
+    at = Mux(check, count - HEADER - length, 0)
+    body = Mux(check & (at == 0), packet.crc, packet.body)
+    differs = (byte ^ ~body.word_select(at[:2], 8)) & ((1 << bits) - 1)[:8]
+    s.claim("bits", ~(runs & done) & (runs | (step == 0)) & ((runs | done) == started))
+    s.claim("rest", end | (~header & ~payload & ~check) | (rest == Mux(
+        check, (body >> (8 * at[:2] + bits))[:32], partly(packet.crc, byte, bits))))
+    s.claim("good", Mux(header | payload, good, ~(check | end) | (good == Mux(
+        check, ((at == 0) | packet.matched) & ~differs.any(), packet.matched))))
+    kind, empty = packet.fields[0], length == 0
+    for name, code, is_right in (("is_reset", RESET, empty), ("is_data", DATA, ~empty), ("is_poll", POLL, empty)):
+        s.claim(name, (count == 0) | (inside.signal(name) == ((kind == code) & (header | is_right))))
+    s.claim("sequence", (count < 2) | (inside.signal("given_sequence") == packet.fields[1]))
+    s.claim("acknowledge", (count < 3) | (inside.signal("given_acknowledge") == packet.fields[2]))
+    s.claim("in_turn", (count < 2) | (inside.signal("in_turn") == (packet.fields[1] == unit.expected)))
+    s.claim("taken", header | ~taken | ((kind == DATA) & inside.signal("in_turn") & inside.signal("awake")))
+    s.claim("written", inside.signal("closed") | (written == Mux(header | ~taken | long, 0, Mux(
+        payload, count - HEADER, length))))
 
 
 LINK_PROOFS = tuple(
     Proof(kind.__name__, "arbitrary tokens, packets of up to 32 bytes",
           "what is committed, acknowledged, repeated and restarted is what a packet with the right length and checksum "
-          "said; its bytes are written once, in order", partial(receiver, kind), Bound(cycles), cycles)
-    for kind, cycles in ((PacketReceiver, 60), (FastReceiver, 12)))
+          "said; its bytes are written once, in order", partial(receiver, kind), method, 60)
+    for kind, method in ((PacketReceiver, Bound(60)), (FastReceiver, Bound(12))))

@@ -12,7 +12,18 @@ from types import FrameType
 from typing import Any
 
 from amaranth.back import rtlil
-from amaranth.hdl import Assert, Assume, Cover, Elaboratable, Fragment, MemoryInstance, Module, Signal, Value
+from amaranth.hdl import (
+    Assert,
+    Assume,
+    Cover,
+    Elaboratable,
+    Fragment,
+    MemoryInstance,
+    Module,
+    Signal,
+    Value,
+    ValueCastable,
+)
 from amaranth.hdl._ast import AnyConst, AnySeq, SignalSet  # Amaranth 0.5 has no public names for them
 from hwflow_rtl.emit import without_collector
 
@@ -86,8 +97,9 @@ class Scene(Elaboratable):
 
         def look(frame: FrameType, event: str, result: object) -> None:
             if event == "return" and frame.f_globals.get("__name__", "").startswith("hwflow_rtl"):
-                variables.extend((variable, value) for variable, value in frame.f_locals.items()
-                                 if isinstance(value, Signal))
+                variables.extend((variable, signal) for variable, value in frame.f_locals.items()
+                                 if isinstance(value, Signal | ValueCastable)
+                                 and isinstance(signal := Value.cast(value), Signal))
 
         before = sys.getprofile()
         sys.setprofile(look)
