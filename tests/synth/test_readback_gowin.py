@@ -344,6 +344,27 @@ def test_a_carry_from_beyond_the_rim(recorded: Recorded, module: Module) -> None
         module_of(recorded.fabric(with_table(recorded, row, column, 0, DEFECTIVE)))
 
 
+OTHERS: list[tuple[str, str, dict[str, int]]] = [
+    ("tangnano20k_sdram.fs.xz", "tangnano20k", {"IOBUF": 32, "RAM16SDP1": 64, "SDPX9B": 2, "DFFNE": 32, "MUX2_LUT8": 12,
+                                                "rPLL": 0}),
+]
+
+
+@pytest.mark.parametrize(("file", "board", "wanted"), OTHERS)
+def test_the_cells_of_other_designs(file: str, board: str, wanted: dict[str, int], tmp_path: Path) -> None:
+    """A controller of the SDRAM of a tangnano20k with numbers in it, and one of the flash inside of a tangnano9k, as
+    `test_memory_routes.py` routes them."""
+    fpga, path = load_board(board), tmp_path / "top.fs"
+    path.write_bytes(lzma.decompress((RECORDED.parent / file).read_bytes()))
+    try:
+        fabric = FAMILIES["gowin"].read_back(fpga, path)
+    except MissingTool as error:
+        pytest.skip(str(error))
+    module = fabric.module({f"p{pad}": [pad] for pad in fabric.pads})
+    found = kinds(module)
+    assert {kind: found.get(kind, 0) for kind in wanted} == wanted
+    assert Counter(port["direction"] for port in module["ports"].values())["inout"] == wanted.get("IOBUF", 0)
+
 @pytest.mark.slow
 def test_a_defective_head_answers_wrong(recorded: Recorded, tmp_path: Path, cache: Path) -> None:
     """The carry of another part of the design comes into a counter; every simulation above the bitstream is right."""
