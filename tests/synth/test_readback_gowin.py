@@ -347,6 +347,7 @@ def test_a_carry_from_beyond_the_rim(recorded: Recorded, module: Module) -> None
 OTHERS: list[tuple[str, str, dict[str, int]]] = [
     ("tangnano20k_sdram.fs.xz", "tangnano20k", {"IOBUF": 32, "RAM16SDP1": 64, "SDPX9B": 2, "DFFNE": 32, "MUX2_LUT8": 12,
                                                 "rPLL": 0}),
+    ("tangnano9k_flash.fs.xz", "tangnano9k", {"FLASH608K": 1, "INV": 76, "DFFRE": 33, "SDPX9B": 0}),
 ]
 
 
