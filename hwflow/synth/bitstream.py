@@ -20,13 +20,16 @@ from hwflow_rtl.memory import FlashPart
 from hwflow_rtl.vendor import Resources
 
 from ..hls import Plan
-from . import design_parts, paths
+from . import analysis, delays, design_parts, paths
+from .analysis import analysis_of
 from .board_ports import constraints
 from .boards import Board
 from .clock import layout_clock, require_reachable, set_clock
+from .delays import read_delays
 from .design_parts import read_parts
-from .families import FAMILIES
+from .families import FAMILIES, cell_times
 from .families.base import ROUTED
+from .families.cell_times import CellTimes
 from .netlist import make_netlist, yosys_script
 from .options import ON_BOARD, SynthesisOptions
 from .paths import of_report, read_report, shortened
@@ -41,7 +44,9 @@ from .top import CoreOnBoard, TextOnBoard, leds_of, require_slow
 PLACE, SEEDS = "place and route", "seeds"
 #: hwflow's own code that changes what nextpnr wrote, in the folder of a seed: the rest of it may change without placing
 #: anew.
-REPORT_CODE = tuple(Path(inspect.getfile(module)) for module in (paths, design_parts))
+REPORT_CODE = tuple(Path(inspect.getfile(module)) for module in (paths, design_parts, analysis, delays, cell_times))
+#: nextpnr's file of all delays; it is long, and not kept.
+DELAYS = "delays.sdf"
 #: Resources in words.
 NAMES = {"lut": "logic cells", "ff": "flip-flops", "dsp": "multiplier blocks", "ram": "block RAMs",
          "spram": "single-port RAMs"}
@@ -125,14 +130,15 @@ def make_layout(job: Job, options: SynthesisOptions) -> tuple[Attempt, ...]:
         job.progress(f"{step}, with nextpnr: minutes for a large design")
         with job.watch(listener.name, f"nextpnr {job.board.family}", netlist.stat().st_size, PHASES) as listener.work:
             place_and_route(job, [*arguments, "--seed", str(seed)], folder, step, netlist, listener)
-        shorten_report(folder / "report.json", step)
+        shorten_report(folder / "report.json", step, FAMILIES[job.board.family].cell_times)
         shutil.copyfile(job.log(step), folder / "nextpnr.log")
 
     jobs = default_jobs(len(seeds)) if options.jobs is None else options.jobs
     if len(seeds) > 1:
         job.progress(f"{len(seeds)} seeds, {min(jobs, len(seeds))} at a time; each takes 1 to 2 GB of memory for a "
                      "design that fills a large device: --jobs says how many at a time")
-    key = digest(netlist, pins, *arguments, RULES, nextpnr_of(job).build, *REPORT_CODE)
+    own = repr(FAMILIES[job.board.family].cell_times)
+    key = digest(netlist, pins, *arguments, RULES, nextpnr_of(job).build, own, *REPORT_CODE)
     attempts = from_seeds(job, job.folder / SEEDS, seeds, jobs, key, make)
     limit_mhz = job.weights.core_limit_mhz if job.weights else None
     best = job.folder / SEEDS / f"seed{best_of(attempts).seed}"
@@ -147,14 +153,20 @@ def make_layout(job: Job, options: SynthesisOptions) -> tuple[Attempt, ...]:
     return attempts
 
 
-def shorten_report(path: Path, step: str) -> None:
-    """Put what is needed of nextpnr's report in its place.  ToolFailed where it is another one than hwflow knows."""
+def shorten_report(path: Path, step: str, times: CellTimes) -> None:
+    """Put what is needed of nextpnr's report in its place, with the paths that it leaves out, and drop its delays.
+
+    ToolFailed where one of the files is another one than hwflow knows.
+    """
     try:
         content = read_report(path)
+        with of_report(path.with_name(DELAYS)):
+            found = analysis_of(read_delays(path.with_name(DELAYS)), times)
         with of_report(path):
-            path.write_text(json.dumps(shortened(content), indent=1), encoding="utf-8")
+            path.write_text(json.dumps(shortened(content, found), indent=1), encoding="utf-8")
     except HwflowError as error:
         raise ToolFailed(f"{step} failed: {error}") from None
+    path.with_name(DELAYS).unlink()
 
 
 def best_of(attempts: Sequence[Attempt]) -> Attempt:
@@ -179,7 +191,7 @@ def layout_arguments(job: Job) -> list[str]:
     """The options of nextpnr but for the seed, in the folder where it runs."""
     family, (suffix, _) = FAMILIES[job.board.family], pins_of(job)
     return [*family.nextpnr_arguments(job.board, f"top.{suffix}"), "--json", "netlist.json", "--report", "report.json",
-            "--detailed-timing-report", "--freq", f"{family.goal_mhz:g}", "--timing-allow-fail"]
+            "--detailed-timing-report", "--sdf", DELAYS, "--freq", f"{family.goal_mhz:g}", "--timing-allow-fail"]
 
 
 def bitstream_of(folder: Path, board: Board) -> Path:

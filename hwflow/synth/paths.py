@@ -18,12 +18,17 @@ from hwflow_base.errors import HwflowError
 
 from hwflow.hls.plan.plan import Plan
 
+from .analysis import Analysis, Untimed
+from .analysis import Step as PathPart
 from .design_parts import LINKS, part_of, place_of, title_of
 from .families import FAMILIES
 from .toolchain import REMEDY
 
 #: What nextpnr calls the other end of a way to or from a pin.
 OUTSIDE = "<async>"
+
+#: ns by which a path must be longer than nextpnr's to be another one.
+ROUNDING = 0.002
 
 #: Pins through which a carry chain goes on, of all families.
 CARRY_PINS = tuple(family.carry_pin for family in FAMILIES.values())
@@ -81,12 +86,18 @@ class TimingPath:
 
 @dataclass(frozen=True)
 class Clock:
-    """A clock of the design by the name of its net; `is_core` for that of the stages.  None: no path limits it."""
+    """A clock of the design by the name of its net; `is_core` for that of the stages.
+
+    `routed_mhz` is what all paths allow, None where there is none; `nextpnr_mhz` what nextpnr says, which leaves out
+    paths through cells that it does not time.  `ours` says whether a figure of hwflow's is in the longest path `path`.
+    """
 
     net: str
     routed_mhz: float | None
     is_core: bool
     path: TimingPath | None
+    nextpnr_mhz: float | None = None
+    ours: bool = False
 
     @property
     def is_memory(self) -> bool:
@@ -160,14 +171,37 @@ class WorstRegister(TypedDict):
     ns: float
 
 
+class Bound(TypedDict):
+    """The longest path of a clock as hwflow finds it, where it is longer than nextpnr's; `ours` as `Clock` has it."""
+
+    ns: float
+    ours: bool
+    path: list[ReportStep]
+
+
+class UntimedPins(TypedDict):
+    """`Untimed` in JSON."""
+
+    kind: str
+    lacks: str
+    ends: int
+    starts: int
+    bounded: bool
+
+
 class NextpnrReport(TypedDict, total=False):
-    """nextpnr's JSON report, as it is or `shortened`; `of_report` is for files that are none."""
+    """nextpnr's JSON report, as it is or `shortened`; `of_report` is for files that are none.
+
+    `untimed` and `bounds`, by the net of the clock, are what hwflow adds.
+    """
 
     critical_paths: list[ReportPath]
     fmax: dict[str, Achieved]
     utilization: dict[str, UsedCells]
     detailed_net_timings: list[NetTiming]
     worst: list[WorstRegister]
+    untimed: list[UntimedPins]
+    bounds: dict[str, Bound]
 
 
 def read_report(path: Path) -> NextpnrReport:
@@ -190,17 +224,64 @@ def of_report(path: Path) -> Iterator[None]:
         ) from None
 
 
-def shortened(content: NextpnrReport) -> dict[str, object]:
-    """nextpnr's report with the worst register of each part and clock in place of all of them, as `worst`."""
+def shortened(content: NextpnrReport, analysis: Analysis | None = None) -> dict[str, object]:
+    """nextpnr's report with the worst register of each part and clock in place of all of them, as `worst`; and what
+    nextpnr leaves out, from `analysis`."""
     worst: dict[tuple[str, str], WorstRegister] = {}
+    for end in (*nextpnr_ends(content), *(own_ends(content, analysis) if analysis else ())):
+        if end["ns"] > worst.get((end["event"], end["part"]), {"ns": 0.0})["ns"]:
+            worst[end["event"], end["part"]] = end
+    short: dict[str, object] = {
+        name: content[name] for name in ("critical_paths", "fmax", "utilization") if name in content}
+    short["worst"] = [worst[key] for key in sorted(worst)]
+    return short | (left_out(content, analysis) if analysis else {})
+
+
+def nextpnr_ends(content: NextpnrReport) -> Iterator[WorstRegister]:
+    """The registers at the ends of nextpnr's paths within a clock."""
     for net in content.get("detailed_net_timings", ()):
         for end in net["endpoints"]:
-            part, ns = part_of(end["cell"]), longest(end.get("delay"))
-            if ns > worst.get((end["event"], part), {"ns": 0.0})["ns"] and net["event"] == end["event"]:
-                worst[end["event"], part] = {
-                    "event": end["event"], "part": part, "net": net["net"], "cell": end["cell"], "ns": ns}
-    short = {name: content[name] for name in ("critical_paths", "fmax", "utilization") if name in content}
-    return short | {"worst": [worst[key] for key in sorted(worst)]}
+            if net["event"] == end["event"]:
+                yield {"event": end["event"], "part": part_of(end["cell"]), "net": net["net"], "cell": end["cell"],
+                       "ns": longest(end.get("delay"))}
+
+
+def own_ends(content: NextpnrReport, analysis: Analysis) -> Iterator[WorstRegister]:
+    """The same of all paths."""
+    nets = clock_nets(content, analysis)
+    for end, arrival in analysis.arrivals:
+        event = f"{'negedge' if end.edge.falling else 'posedge'} {nets[end.edge.clock]}"
+        source = arrival.before[0] if arrival.before else end.pin[0]
+        yield {"event": event, "part": part_of(end.pin[0]), "net": source, "cell": end.pin[0],
+               "ns": round(arrival.ps / 1e3, 3)}
+
+
+def clock_nets(content: NextpnrReport, analysis: Analysis) -> dict[tuple[str, str], str]:
+    """nextpnr's name of the net of each clock, by the pin that drives it; of one that it has no path of, the pin."""
+    nets = {clock: ".".join(clock) for clock in (*analysis.longest, *analysis.clocks.values())}
+    for path in content.get("critical_paths", ()):
+        first = path["path"][0]["to"] if is_inner(path) and path["path"] else {"cell": "", "port": ""}
+        clock = analysis.clocks.get((first["cell"], first["port"]))
+        if clock is not None:
+            nets[clock] = net_of(path["from"])
+    return nets
+
+
+def left_out(content: NextpnrReport, analysis: Analysis) -> dict[str, object]:
+    """`untimed` and `bounds` of a shortened report."""
+    nets, bounds = clock_nets(content, analysis), {}
+    for clock, path in analysis.longest.items():
+        reached = content.get("fmax", {}).get(nets[clock])
+        ns = round(path.ps / 1e3, 3)
+        if reached is None or ns > 1e3 / float(reached["achieved"]) + ROUNDING:
+            bounds[nets[clock]] = {"ns": ns, "ours": path.ours, "path": [step_of(step) for step in path.steps]}
+    return {"untimed": [vars(pins) for pins in analysis.untimed], "bounds": bounds}
+
+
+def step_of(step: PathPart) -> ReportStep:
+    (cell, port), (last, end) = step.start, step.end
+    return {"type": step.kind, "delay": round(step.ps / 1e3, 3), "from": {"cell": cell, "port": port},
+            "to": {"cell": last, "port": end}}
 
 
 def longest(delay: float | list[float] | None) -> float:
@@ -233,10 +314,18 @@ def clocks_of(content: NextpnrReport, plan: Plan | None = None) -> tuple[Clock, 
     paths: dict[str, TimingPath] = {}
     for path in sorted((p for p in content.get("critical_paths", ()) if is_inner(p)), key=lambda p: total(p["path"])):
         paths[net_of(path["from"])] = path_of(path["path"], plan)
-    reached = content.get("fmax", {})
-    name = net_of(core) if core else min(reached, key=lambda net: float(reached[net]["achieved"]), default="")
-    clocks = [Clock(net, float(value["achieved"]), net == name, paths.get(net)) for net, value in reached.items()]
+    reached = {net: float(value["achieved"]) for net, value in content.get("fmax", {}).items()}
+    bounds = content.get("bounds", {})
+    allowed = {net: 1e3 / bounds[net]["ns"] if net in bounds else reached[net] for net in (*reached, *bounds)}
+    name = net_of(core) if core else min(allowed, key=lambda net: allowed[net], default="")
+    clocks = [Clock(net, mhz, net == name, path_of(bounds[net]["path"], plan) if net in bounds else paths.get(net),
+                    reached.get(net), net in bounds and bounds[net]["ours"]) for net, mhz in allowed.items()]
     return tuple(sorted(clocks, key=lambda clock: (not clock.is_core, clock.net)))
+
+
+def untimed_of(content: NextpnrReport) -> tuple[Untimed, ...]:
+    """The pins that nextpnr does not time."""
+    return tuple(Untimed(**pins) for pins in content.get("untimed", ()))
 
 
 def net_of(event: str) -> str:

@@ -15,10 +15,22 @@ from hwflow_rtl.vendor import Resources
 
 from hwflow.hls.plan.plan import Plan
 
+from .analysis import Untimed
 from .boards import Board
 from .design_parts import readable
 from .families import FAMILIES, Limit
-from .paths import Clock, NextpnrReport, PartDelay, Step, TimingPath, clocks_of, delays_of, of_report, read_report
+from .paths import (
+    Clock,
+    NextpnrReport,
+    PartDelay,
+    Step,
+    TimingPath,
+    clocks_of,
+    delays_of,
+    of_report,
+    read_report,
+    untimed_of,
+)
 from .seeds import Attempt
 
 #: The file in the folder of a routed design.
@@ -51,10 +63,11 @@ class PllFacts(ByValue):
 class RoutedFacts(ByValue):
     """Facts out of nextpnr's report: what the design takes of its device, and its timing.
 
-    `routed_mhz` is what nextpnr says of the clock of the stages; `usable_mhz` is the same under the device's limits
-    (`limit` says which one is the lowest, and its source). Both are None for a design without a path from register to
-    register.  `clocks` are all clocks with their longest paths, that of the stages first; `part_delays` the longest
-    path into each part of the design, the slowest first.
+    `routed_mhz` is what all paths allow of the clock of the stages, those that nextpnr does not time included
+    (`untimed` says which pins those are, and whether a figure of hwflow's stands in); `usable_mhz` is the same under
+    the device's limits (`limit` says which one is the lowest, and its source). Both are None for a design without a
+    path from register to register.  `clocks` are all clocks with their longest paths, that of the stages first;
+    `part_delays` the longest path into each part of the design, the slowest first.
     """
 
     lut: Usage
@@ -68,6 +81,7 @@ class RoutedFacts(ByValue):
     critical_path: str
     clocks: tuple[Clock, ...] = ()
     part_delays: tuple[PartDelay, ...] = ()
+    untimed: tuple[Untimed, ...] = ()
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -196,7 +210,7 @@ def routed_facts_of(content: NextpnrReport, board: Board, flip_flops: int, plan:
     return RoutedFacts(
         **usage, routed_mhz=routed, usable_mhz=None if routed is None else min(routed, limit.mhz), limit=limit,
         clocks=clocks, critical_path=path_text(core.path) if core and core.path else "",
-        part_delays=delays_of(content, plan))
+        part_delays=delays_of(content, plan), untimed=untimed_of(content))
 
 
 def path_text(path: TimingPath) -> str:

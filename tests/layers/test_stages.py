@@ -228,7 +228,7 @@ def test_blocks_are_counted(name: str, family: type[Technology]) -> None:
     kinds = re.findall(r"^ *cell \\(\w+) ", text, re.MULTILINE)
     cost = stage_of(graph, layer).cost(folding, technology)
     assert cost.dsp == sum(kind in ("MULT18X18D", "MULT9X9") for kind in kinds) + 2 * kinds.count("MULT18X18")
-    assert cost.ram == sum(kind in ("DP16KD", "pROM", "pROMX9", "SDPB", "SDPX9B") for kind in kinds) > 0
+    assert cost.ram == sum(kind in ("DP16KD", "SDPB", "SDPX9B") for kind in kinds) > 0
     assert cost.dsp == 0 or numbers.w.bits > 2
 
 

@@ -258,7 +258,7 @@ def test_cycles(name, work, cycles):
 
 BLOCKS = {
     ECP5: ("MULT18X18D", "DP16KD"), ICE40: ("SB_MAC16", "SB_RAM40_4K"),
-    Gowin: ("MULT9X9", "pROM", "pROMX9", "SDPB", "SDPX9B"),
+    Gowin: ("MULT9X9", "SDPB", "SDPX9B"),
 }
 
 

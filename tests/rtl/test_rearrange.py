@@ -242,7 +242,7 @@ def test_blocks_are_counted(family):
     shape = stage_shape(RearrangeShape.of(*offsets, elements=frame.elements, lanes=8), 8)
     kinds = re.findall(r"^ *cell \\(\w+) ", rtlil.convert(shape.build(technology, "move")), re.MULTILINE)
     cost = shape.cost(technology)
-    assert cost.ram == sum(kind in ("DP16KD", "pROM", "pROMX9", "SDPB", "SDPX9B") for kind in kinds) > 2
+    assert cost.ram == sum(kind in ("DP16KD", "SDPB", "SDPX9B") for kind in kinds) > 2
     assert cost.dsp == 0
 
 

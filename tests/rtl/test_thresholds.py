@@ -100,7 +100,7 @@ def test_the_cheaper_style_is_taken():
     assert cost(many, ECP5(), interval=4).ff < cost(many, ECP5(), interval=1).ff, "steps hold their values"
 
 
-BLOCKS = {ECP5: "DP16KD", ICE40: "SB_RAM40_4K", Gowin: "pROM"}
+BLOCKS = {ECP5: "DP16KD", ICE40: "SB_RAM40_4K", Gowin: "SDP"}
 
 
 @pytest.mark.quick(6)

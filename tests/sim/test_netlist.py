@@ -87,7 +87,7 @@ def rom_bit(cells: dict[str, Any]) -> None:
     cell = next(cell for name, cell in sorted(cells.items())
                 if "rom" in name and "core" in name and any(key.startswith("INIT") for key in cell["parameters"]))
     name, place = {"SB_RAM40_4K": ("INIT_2", 16 * 8), "DP16KD": ("INITVAL_02", 20 * 8),
-                   "pROMX9": ("INIT_RAM_02", 18 * 8), "pROM": ("INIT_RAM_02", 16 * 8)}[cell["type"]]
+                   "SDPX9B": ("INIT_RAM_02", 18 * 8), "SDPB": ("INIT_RAM_02", 16 * 8)}[cell["type"]]
     bits = list(cell["parameters"][name])
     bits[~place] = "10"[int(bits[~place])]
     cell["parameters"][name] = "".join(bits)

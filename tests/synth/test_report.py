@@ -14,7 +14,7 @@ from hwflow import hls
 from hwflow.facts.design import synthesis_facts
 from hwflow.pipeline.planning import budget_of
 from hwflow.quantize import quantize
-from hwflow.synth.bitstream import shorten_report
+from hwflow.synth.bitstream import DELAYS, shorten_report
 from hwflow.synth.boards import load_board
 from hwflow.synth.families import FAMILIES
 from hwflow.synth.paths import Clock, clocks_of
@@ -168,5 +168,6 @@ def test_an_odd_report_is_one_message(content: str, what: str, tmp_path: Path) -
 def test_an_odd_report_fails_its_seed(content: str, tmp_path: Path) -> None:
     path = tmp_path / "report.json"
     path.write_text(content)
+    (tmp_path / DELAYS).write_text("(DELAYFILE\n)\n")
     with pytest.raises(ToolFailed, match=r"^place and route, seed 3 failed: .*report.json. must be a report"):
-        shorten_report(path, "place and route, seed 3")
+        shorten_report(path, "place and route, seed 3", FAMILIES["ice40"].cell_times)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import inspect
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import cached_property
 from pathlib import Path
 from typing import Protocol
 
@@ -20,6 +22,8 @@ from ..readback import Fabric
 from ..rom_contents import Contents, RomCell, Wires
 from ..transports import Pin
 from ..yosys_json import Cells
+from .cell_times import FILE as CELL_TIMES
+from .cell_times import CellTimes, read_cell_times
 
 #: nextpnr's netlist of the routed design, where the layout is another file.
 ROUTED = "routed.json"
@@ -204,6 +208,11 @@ class FamilyDie:
 
 class Family(FamilyDevices, FamilyTools, FamilyNetlists, FamilyDie, ABC):
     """One FPGA family: its boards, tools and files."""
+
+    @cached_property
+    def cell_times(self) -> CellTimes:
+        """What nextpnr does not know of the times of its cells; a file in the family's folder."""
+        return read_cell_times(Path(inspect.getfile(type(self))).with_name(CELL_TIMES))
 
     @property
     def netlist(self) -> str:

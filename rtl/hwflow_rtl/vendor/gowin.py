@@ -1,4 +1,4 @@
-"""Gowin GW1N: MULT9X9 and MULT18X18 with all their registers, BSRAM (pROM, SDPB and their 9-bit kinds).
+"""Gowin GW1N: MULT9X9 and MULT18X18 with all their registers, BSRAM (SDPB and SDPX9B).
 
 Sources: Gowin UG287 (DSP guide), UG285 (BSRAM and SSRAM guide); INIT_RAM_xx as yosys' techlibs/gowin/brams_map.v lays
 it out, with which the tests compare ours.
@@ -165,7 +165,28 @@ def address(inner: Value, width: int, enable: Value | None = None) -> Value:
     return Cat(enables, Const(0, low - len(enables)), inner)
 
 
+def two_ports(m: Module, wide: int, *, register: bool, enable: Value, write: Value, word: Value, read: Value,
+              out: Value, **parameters: object) -> Instance:
+    """A block whose port A writes `word` of `wide` bits at the pins `write` where `enable` is set, and whose port B
+    gives the word at `read` at `out`.  A write is a clock enable of port A.
+
+    nextpnr knows no times of pROM and pROMX9: paths into and out of them are in no clock of its.  So a ROM is such a
+    block, never written.
+    """
+    pins = Signal(36 if wide >= 9 else 32)
+    m.d.comb += out.eq(pins)
+    return Instance(
+        "SDPX9B" if wide >= 9 else "SDPB", p_BIT_WIDTH_0=wide, p_BIT_WIDTH_1=wide, p_RESET_MODE="SYNC",
+        p_READ_MODE=Const(int(register), 1), p_BLK_SEL_0=Const(0, 3), p_BLK_SEL_1=Const(0, 3), **parameters,
+        i_CLKA=ClockSignal(), i_CEA=enable, i_RESETA=Const(0, 1), i_ADA=write,
+        i_DI=Cat(word, Const(0, 36))[:len(pins)], i_BLKSELA=Const(0, 3), i_BLKSELB=Const(0, 3),
+        i_CLKB=ClockSignal(), i_CEB=Const(1, 1), i_OCE=Const(1, 1), i_RESETB=Const(0, 1), i_ADB=address(read, wide),
+        o_DO=pins)
+
+
 class GowinRom(BlockRom):
+    """Blocks that are never written."""
+
     shapes = SHAPES
 
     @property
@@ -174,17 +195,11 @@ class GowinRom(BlockRom):
 
     def block(self, m: Module, *, read: Value, out: Value, bits: npt.NDArray[np.uint8], **attributes: str) -> Instance:
         wide = bits.shape[1]
-        pins = Signal(36 if wide >= 9 else 32)
-        m.d.comb += out.eq(pins)
-        return Instance(
-            "pROMX9" if wide >= 9 else "pROM", p_BIT_WIDTH=wide, p_RESET_MODE="SYNC",
-            p_READ_MODE=Const(int(not self.fabric_register), 1), **attributes, **init_ram(bits), i_CLK=ClockSignal(),
-            i_CE=Const(1, 1), i_OCE=Const(1, 1), i_RESET=Const(0, 1), i_AD=address(read, wide), o_DO=pins)
+        return two_ports(m, wide, register=not self.fabric_register, enable=Const(0, 1), write=Const(0, 14),
+                         word=Const(0, wide), read=read, out=out, **attributes, **init_ram(bits))
 
 
 class GowinRam(BlockRam):
-    """Port A writes, port B reads.  A write is a clock enable of port A."""
-
     shapes = SHAPES
 
     @property
@@ -192,16 +207,8 @@ class GowinRam(BlockRam):
         return not has_register(self.tiling)
 
     def block(self, m: Module, *, write: Value, enable: Value, word: Value, read: Value, out: Value) -> Instance:
-        wide = len(word)
-        pins = Signal(36 if wide >= 9 else 32)
-        m.d.comb += out.eq(pins)
-        return Instance(
-            "SDPX9B" if wide >= 9 else "SDPB", p_BIT_WIDTH_0=wide, p_BIT_WIDTH_1=wide, p_RESET_MODE="SYNC",
-            p_READ_MODE=Const(int(not self.fabric_register), 1), p_BLK_SEL_0=Const(0, 3), p_BLK_SEL_1=Const(0, 3),
-            i_CLKA=ClockSignal(), i_CEA=enable, i_RESETA=Const(0, 1), i_ADA=address(write, wide, Const(1, 1)),
-            i_DI=Cat(word, Const(0, 36))[:len(pins)], i_BLKSELA=Const(0, 3), i_BLKSELB=Const(0, 3),
-            i_CLKB=ClockSignal(), i_CEB=Const(1, 1), i_OCE=Const(1, 1), i_RESETB=Const(0, 1), i_ADB=address(read, wide),
-            o_DO=pins)
+        return two_ports(m, len(word), register=not self.fabric_register, enable=enable,
+                         write=address(write, len(word), Const(1, 1)), word=word, read=read, out=out)
 
 
 class Gowin(Technology):

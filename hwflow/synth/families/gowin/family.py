@@ -52,6 +52,28 @@ def patched(layout: str, old: Contents, new: Contents, source: str) -> str:
     return json.dumps(document)
 
 
+#: The version of `with_whole_tables`.
+RULES = "1"
+
+
+def with_whole_tables(netlist: str) -> str:
+    """The same netlist with all tables of four inputs, of which nextpnr knows the times.
+
+    It has none of tables of fewer inputs and leaves out all paths through them (`cell_times.yaml`).  Inputs that are
+    added are 0, and the contents repeat, so that the cell is the same: nextpnr takes constants off tables.
+    """
+    document = json.loads(netlist)
+    for cell in document["modules"]["top"]["cells"].values():
+        if re.fullmatch("LUT[123]", cell["type"]):
+            inputs = int(cell["type"][3:])
+            cell["type"], bits = "LUT4", cell["parameters"]["INIT"].zfill(1 << inputs)[-(1 << inputs):]
+            cell["parameters"]["INIT"] = bits * (16 >> inputs)
+            for number in range(inputs, 4):
+                cell["connections"][f"I{number}"] = ["0"]
+                cell["port_directions"][f"I{number}"] = "input"
+    return json.dumps(document)
+
+
 #: nextpnr does not know the delay inside the multiplier blocks and has placeholders for some RAM paths: an
 #: unregistered MULT9X9 passes at 795 MHz.
 OWN = "hwflow's own cautious figure: the tools have no timing of it and no figure of the vendor's could be verified"
@@ -90,6 +112,7 @@ class GowinFamily(Family):
     routed_cells = RoutedCells(lut={"LUT4": 1, "ALU": 1}, ff={"DFF": 1}, dsp={"MULT9X9": 1, "MULT18X18": 2},
                                ram={"BSRAM": 1})
     kinds_in_names = r"ALU_|DFF|LUT\d|MUX2_|MULT\d"
+    netlist_rules = RULES
     carry_pin = "CIN"
     pll_cells = ("rPLL",)
     #: apicula, `cols` and `rows` of the chip's database.
@@ -112,6 +135,9 @@ class GowinFamily(Family):
 
     def synth_command(self, fpga: Fpga) -> str:
         return "synth_gowin -nodsp -nobram"
+
+    def prepared(self, netlist: str, fpga: Fpga) -> str:
+        return with_whole_tables(netlist)
 
     def logic_cells(self, cells: Cells) -> Mapping[str, int]:
         return weighted(cells, WEIGHTS)
