@@ -148,6 +148,11 @@ class SynthesisReport(RoutedFacts, BoardClocks, ToolRuns):
         return self.usable_mhz is None or self.usable_mhz >= self.clock_mhz
 
     @property
+    def missing(self) -> tuple[Untimed, ...]:
+        """The pins of which neither nextpnr nor hwflow knows a time: paths through them are in no clock here."""
+        return tuple(pins for pins in self.untimed if not pins.bounded)
+
+    @property
     def slow_clocks(self) -> tuple[Clock, ...]:
         """The clocks beside the core's whose paths are too long for what drives them."""
         return tuple(clock for clock in self.clocks if not clock.is_core and clock.routed_mhz is not None

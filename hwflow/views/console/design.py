@@ -74,6 +74,9 @@ def show_clocks(console: Console, report: SynthesisReport) -> None:
         against = "" if report.core_meets_clock else ": TOO FAST"
         console.say(f"  clock of the design: {report.clock_mhz:.6g} MHz; up to {report.usable_mhz:.1f} MHz would be "
                     f"safe{against}")
+    for pins in report.missing:
+        console.say(f"  NOT in these clocks: paths to {pins.ends} and from {pins.starts} pins of {pins.kind}: "
+                    f"{pins.lacks}")
     for clock in report.clocks:
         if not clock.is_core and clock.routed_mhz is not None and (console.verbose or clock in report.slow_clocks):
             against = ": TOO FAST" if clock in report.slow_clocks else ""
@@ -85,7 +88,7 @@ def show_clocks(console: Console, report: SynthesisReport) -> None:
 def show_paths(console: Console, report: SynthesisReport) -> None:
     """Show what limits each clock: its longest path, the limits of the device, and the slowest parts."""
     if report.usable_mhz is not None:
-        console.say(f"  place and route reached {report.routed_mhz:.1f} MHz; limit of the device: "
+        console.say(f"  all paths allow {report.routed_mhz:.1f} MHz{nextpnr_says(report)}; limit of the device: "
                     f"{report.limit.mhz:g} MHz for {report.limit.what}; {report.limit.source}")
         if report.pll is not None:
             console.say(f"  PLL: {report.pll.text}")
@@ -96,10 +99,24 @@ def show_paths(console: Console, report: SynthesisReport) -> None:
         setup, hold = report.data_margins
         console.say(f"  the memory has the same clock; its data are at the pads {setup:.1f} ns before they must be, "
                     f"and {hold:.1f} ns longer than they must, at the slowest and the fastest of chip and pads")
+    if report.untimed:
+        head = ("cells", "nextpnr has", "ends of paths", "starts", "in the clocks above")
+        console.table("what nextpnr does not time", head, [
+            (pins.kind, pins.lacks, number(pins.ends), number(pins.starts),
+             "by hwflow's figure" if pins.bounded else "NO") for pins in report.untimed])
     if report.part_delays:
         console.table("longest path into each part", ("part", "ns", "MHz", "into", "from"), [
             (delay.part, f"{delay.ns:.2f}", f"{1e3 / delay.ns:.0f}", delay.end, delay.before)
             for delay in report.part_delays[:MOST_DELAYS]])
+
+
+def nextpnr_says(report: SynthesisReport) -> str:
+    """nextpnr's own figure of the clock of the stages, where that is another one."""
+    core = next((clock for clock in report.clocks if clock.is_core), None)
+    if core is None or core.nextpnr_mhz in (None, core.routed_mhz):
+        return ""
+    figure = ", a cautious figure of hwflow's among them" if core.ours else ""
+    return f" (nextpnr, which does not time all of them, says {core.nextpnr_mhz:.1f}{figure})"
 
 
 def too_slow(report: SynthesisReport, asked_mhz: float | str | None) -> str:

@@ -260,7 +260,7 @@ def headline(subject: Subject, report: SynthesisReport) -> Markup:
              ("frames/s that arrive", rate_text(rate.frames_per_second)),
              ("frames/s of the FPGA alone", rate_text(rate.core))]
     if report.routed_mhz is not None:
-        facts.insert(1, ("reached by nextpnr", f"{report.routed_mhz:.1f} MHz"))
+        facts.insert(1, ("allowed by all paths", f"{report.routed_mhz:.1f} MHz"))
     seconds = round(report.seconds.get("place and route", 0.0))
     facts += [("seed", str(report.seed)), ("place and route", f"{number(seconds)} s"), ("device", report.device)]
     words = "All clocks are slow enough for the routed design." if report.meets_clock else (
@@ -349,8 +349,25 @@ def others(report: SynthesisReport) -> Markup:
          "too slow" if clock in report.slow_clocks else "enough"]
         for clock in report.clocks if not clock.is_core]
     limit = note(f"The data sheet allows {report.limit.mhz:g} MHz for '{report.limit.what}' ({report.limit.source}).")
-    return table(("clock", "reached, MHz", "runs at, MHz", "verdict"), rows, caption="Other clocks") + limit if rows \
-        else limit
+    clocks = table(("clock", "reached, MHz", "runs at, MHz", "verdict"), rows, caption="Other clocks") if rows \
+        else Markup("")
+    return clocks + limit + left_out(report)
+
+
+def left_out(report: SynthesisReport) -> Markup:
+    """What nextpnr does not time, and whether it is in the clocks all the same."""
+    if not report.untimed:
+        return Markup("")
+    rows: list[list[Given]] = [
+        [pins.kind, pins.lacks, Cell(number(pins.ends), pins.ends), Cell(number(pins.starts), pins.starts),
+         "by a figure of hwflow's" if pins.bounded else "no"] for pins in report.untimed]
+    core = next((clock for clock in report.clocks if clock.is_core), None)
+    said = "" if core is None or core.nextpnr_mhz is None else (
+        f" nextpnr alone says {core.nextpnr_mhz:.1f} MHz of the clock of the stages.")
+    return note(f"nextpnr leaves out paths through cells that it does not time.{said} The clocks here have them, "
+                "by nextpnr's delays of wires and cautious figures of hwflow's own for the cells.") + table(
+        ("cells", "nextpnr has", "ends of paths", "starts of paths", "in the clocks"), rows,
+        caption="What nextpnr does not time")
 
 
 def longest(report: SynthesisReport, placement: Placement | None, core: Clock | None) -> Markup:
