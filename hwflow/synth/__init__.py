@@ -9,17 +9,18 @@ from hwflow_base.later import lazy_names
 if TYPE_CHECKING:
     from .bitstream import synthesize
     from .boards import Board, list_boards, load_board
+    from .defects import defects_of
     from .report import SynthesisReport, Usage
     from .toolchain import database_status, tool_status
     from .top import board_top, ends_before_plan, ends_of
 
 __all__ = [
-    "Board", "SynthesisReport", "Usage", "board_top", "database_status", "ends_before_plan", "ends_of",
+    "Board", "SynthesisReport", "Usage", "board_top", "database_status", "defects_of", "ends_before_plan", "ends_of",
     "list_boards", "load_board", "synthesize", "tool_status",
 ]
 
 __getattr__, __dir__ = lazy_names(__name__, {
     "bitstream": ("synthesize",), "boards": ("Board", "list_boards", "load_board"),
-    "report": ("SynthesisReport", "Usage"), "toolchain": ("database_status", "tool_status"),
+    "defects": ("defects_of",), "report": ("SynthesisReport", "Usage"), "toolchain": ("database_status", "tool_status"),
     "top": ("board_top", "ends_before_plan", "ends_of"),
 })

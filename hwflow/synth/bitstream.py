@@ -20,11 +20,12 @@ from hwflow_rtl.memory import FlashPart
 from hwflow_rtl.vendor import Resources
 
 from ..hls import Plan
-from . import analysis, delays, design_parts, paths
+from . import analysis, defects, delays, design_parts, paths
 from .analysis import analysis_of
 from .board_ports import constraints
 from .boards import Board
 from .clock import layout_clock, require_reachable, set_clock
+from .defects import found_in, mend
 from .delays import read_delays
 from .design_parts import read_parts
 from .families import FAMILIES, cell_times
@@ -44,7 +45,8 @@ from .top import CoreOnBoard, TextOnBoard, leds_of, require_slow
 PLACE, SEEDS = "place and route", "seeds"
 #: hwflow's own code that changes what nextpnr wrote, in the folder of a seed: the rest of it may change without placing
 #: anew.
-REPORT_CODE = tuple(Path(inspect.getfile(module)) for module in (paths, design_parts, analysis, delays, cell_times))
+REPORT_CODE = tuple(Path(inspect.getfile(module)) for module in (
+    paths, design_parts, analysis, delays, cell_times, defects))
 #: nextpnr's file of all delays; it is long, and not kept.
 DELAYS = "delays.sdf"
 #: Resources in words.
@@ -131,6 +133,7 @@ def make_layout(job: Job, options: SynthesisOptions) -> tuple[Attempt, ...]:
         with job.watch(listener.name, f"nextpnr {job.board.family}", netlist.stat().st_size, PHASES) as listener.work:
             place_and_route(job, [*arguments, "--seed", str(seed)], folder, step, netlist, listener)
         shorten_report(folder / "report.json", step, FAMILIES[job.board.family].cell_times)
+        mend(folder / FAMILIES[job.board.family].layout, FAMILIES[job.board.family])
         shutil.copyfile(job.log(step), folder / "nextpnr.log")
 
     jobs = default_jobs(len(seeds)) if options.jobs is None else options.jobs
@@ -262,6 +265,7 @@ def collect(job: Job, attempts: Sequence[Attempt], plan: Plan | None) -> Synthes
         clock_mhz=clock.mhz, pll=clock.pll,
         memory_mhz=job.weights.own_mhz(job.board) if job.weights else None,
         line_clock=job.board.transport.clock,
+        defects=found_in(job.folder / "layout", job.tools),
         data_margins=job.weights.data_margins(clock.mhz) if job.weights else None,
         bitstream=bitstream_path(job), seed=best_of(attempts).seed, seeds=tuple(attempts),
         tools=versions(job.tools), options=options_of(job), parts=parts,

@@ -17,6 +17,7 @@ from hwflow.hls.plan.plan import Plan
 
 from .analysis import Untimed
 from .boards import Board
+from .defects import FoundDefect
 from .design_parts import readable
 from .families import FAMILIES, Limit
 from .paths import (
@@ -107,12 +108,13 @@ class BoardClocks(ByValue):
 @dataclass(frozen=True, eq=False, kw_only=True)
 class ToolRuns(ByValue):
     """The runs of the tools: `seed` is the one of `seeds` that was taken, `options` are the words that yosys and
-    nextpnr were run with."""
+    nextpnr were run with, `defects` the known ones of these tools that the routed design is touched by."""
 
     seed: int
     seeds: tuple[Attempt, ...] = ()
     tools: Mapping[str, str]
     options: Mapping[str, str] = field(default_factory=dict)
+    defects: tuple[FoundDefect, ...] = ()
     logs: Mapping[str, Path]
     seconds: Mapping[str, float]
 

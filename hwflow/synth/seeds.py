@@ -163,7 +163,7 @@ def from_seeds(job: Job, folder: Path, seeds: Sequence[int], jobs: int, key: str
 
 
 #: Of what is done here; part of the key of a step whose result it changes.
-RULES = "1"
+RULES = "2"
 #: nextpnr's words of a cell that cannot be where it is told to, but not those of a device that is too small.
 REFUSED = re.compile(r"(?:ERROR|error): (?!.*remaining)(.*(?:\bbels?\b|legal placement).*)", re.IGNORECASE)
 

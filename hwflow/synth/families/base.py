@@ -258,6 +258,14 @@ class Family(FamilyDevices, FamilyTools, FamilyNetlists, FamilyDie, ABC):
         """`netlist`, yosys' JSON text, ready for place and route: the same function with other cells or places."""
         return netlist
 
+    def mended(self, layout: str, source: str) -> tuple[str, Mapping[str, int]]:
+        """`layout`, the text of a routed design, without the defects of nextpnr that can be cured in it, and how many
+        cells are touched by each `check` of `defects.yaml`.
+
+        `source` names the file in messages.  Raises HwflowError where cells are wrong and no cure is known.
+        """
+        return layout, {}
+
     def without_places(self, netlist: str) -> str:
         """`netlist` with all the places that `prepared` gave left to nextpnr."""
         return netlist

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from hwflow_base.printable import number, percent, rate_text
+from hwflow_base.printable import counted, number, percent, rate_text
 from hwflow_rtl.vendor import Resources
 
 from hwflow.hls.plan.plan import Plan
@@ -77,6 +77,9 @@ def show_clocks(console: Console, report: SynthesisReport) -> None:
     for pins in report.missing:
         console.say(f"  NOT in these clocks: paths to {pins.ends} and from {pins.starts} pins of {pins.kind}: "
                     f"{pins.lacks}")
+    for found in report.defects:
+        console.say(f"  {found.state}: a known defect of the tools in {counted(found.cells, 'cell')} ({found.key}, "
+                    f"{' '.join(found.threads) or 'no thread'}): {found.breaks}; {found.cure}")
     for clock in report.clocks:
         if not clock.is_core and clock.routed_mhz is not None and (console.verbose or clock in report.slow_clocks):
             against = ": TOO FAST" if clock in report.slow_clocks else ""

@@ -21,6 +21,7 @@ from ...host.rate import Rate, rate_of_design
 from ...host.stream import Throughput
 from ...layers.base import LayerGraph
 from ...layers.formats import IntArray
+from ...synth.defects import ToolDefect
 from .accuracy import say_accuracy
 from .terminal import Console
 
@@ -179,6 +180,21 @@ def failure_lines(graph: LayerGraph, plan: Plan, run: RunResult) -> list[str]:
         lines.append(f"stage '{stage.name}' (layer '{layer.name}') differs first in frame {difference.frame} at row "
                      f"{row}, column {column}, channel {channel}: golden {difference.expected}, RTL {got}")
     return lines + list(run.failures())
+
+
+def show_defects(console: Console, defects: Sequence[ToolDefect]) -> None:
+    """Known defects of the installed tools with what hwflow does about each, and those that these versions are without.
+    """
+    present = [found for found in defects if found.present]
+    if present:
+        console.say("known defects of these tools, and what hwflow does about them:")
+    for found in present:
+        threads = f" ({', '.join(found.threads)})" if found.threads else ""
+        console.say(f"  {found.key}, {found.program}{threads}: {found.breaks}. {found.state.capitalize()}: "
+                    f"{found.cure}.")
+    gone = ", ".join(f"{found.key} ({found.program} {found.fixed})" for found in defects if not found.present)
+    if gone:
+        console.say(f"  gone, the installed versions have them no more: {gone}")
 
 
 def show_tools(console: Console, tools: Sequence[ToolStatus]) -> None:

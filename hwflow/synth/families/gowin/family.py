@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from pathlib import Path
 
+from hwflow_base.errors import HwflowError
 from hwflow_rtl.vendor import Gowin, Technology
 from hwflow_rtl.vendor.pll import PllSettings
 
@@ -74,6 +75,32 @@ def with_whole_tables(netlist: str) -> str:
     return json.dumps(document)
 
 
+#: The table of the cell in front of an adder with a carry in from logic: of nextpnr up to 0.11.1, which gives its input
+#: OR the carry that is physically there, and the one that gives its input alone (defects.yaml, gowin-carry-head).
+WRONG_HEAD, RIGHT_HEAD = 0x505A, 0x000A
+HEADS, DOUBLE_PORTS, SMALL_TABLES = "carry heads", "double ports", "small tables"
+
+
+def mended(layout: str, source: str) -> tuple[str, dict[str, int]]:
+    """See `Family.mended`."""
+    document, counts = json.loads(layout), dict.fromkeys((HEADS, DOUBLE_PORTS, SMALL_TABLES), 0)
+    for name, cell in document["modules"]["top"]["cells"].items():
+        counts[DOUBLE_PORTS] += cell["type"] == "DP"
+        counts[SMALL_TABLES] += re.fullmatch("LUT[123]", cell["type"]) is not None
+        parameters = cell.get("parameters", {})
+        if parameters.get("CIN_NETTYPE") == "LOGIC":
+            table = int(parameters.get("RAW_ALU_LUT", "0"), 2)
+            if table == WRONG_HEAD:
+                counts[HEADS] += 1
+                parameters["RAW_ALU_LUT"] = f"{RIGHT_HEAD:0{len(parameters['RAW_ALU_LUT'])}b}"
+            elif table != RIGHT_HEAD:
+                raise HwflowError(
+                    f"the cell '{name}' in front of an adder must have the table {WRONG_HEAD:#06x} of nextpnr up to "
+                    f"0.11.1 or {RIGHT_HEAD:#06x} of newer ones, not {table:#06x}, whose meaning is not known",
+                    "install the nextpnr that comes with `pip install 'hwflow[synth]'`", where=source)
+    return json.dumps(document) if counts[HEADS] else layout, counts
+
+
 #: nextpnr does not know the delay inside the multiplier blocks and has placeholders for some RAM paths: an
 #: unregistered MULT9X9 passes at 795 MHz.
 OWN = "hwflow's own cautious figure: the tools have no timing of it and no figure of the vendor's could be verified"
@@ -138,6 +165,9 @@ class GowinFamily(Family):
 
     def prepared(self, netlist: str, fpga: Fpga) -> str:
         return with_whole_tables(netlist)
+
+    def mended(self, layout: str, source: str) -> tuple[str, Mapping[str, int]]:
+        return mended(layout, source)
 
     def logic_cells(self, cells: Cells) -> Mapping[str, int]:
         return weighted(cells, WEIGHTS)
