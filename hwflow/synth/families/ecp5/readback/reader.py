@@ -99,11 +99,15 @@ def explain_rest(die: Die) -> None:
                     if re.fullmatch(r"CIB\.J[A-D]\dMUX", setting):
                         place.setting(setting)
     unbonded = UNBONDED[1] if device.size == UNBONDED[0] else frozenset()
+    meanings: dict[tuple[str, int, int], str] = {}
     for name, frame, bit in die.bits.unexplained(CONSTANTS):
         match = re.fullmatch(r"MIB_R95C(\d+):PICB[01]", name)
         if match and int(match[1]) in unbonded and (frame, bit) == (0, 1):
             continue
-        die.problem(f"{name} F{frame}B{bit}", f"the bit must be 0: {meaning(die, name, frame, bit)}")
+        key = name.partition(":")[2], frame, bit
+        if key not in meanings:
+            meanings[key] = meaning(die, name, frame, bit)
+        die.problem(f"{name} F{frame}B{bit}", f"the bit must be 0: {meanings[key]}")
 
 
 def meaning(die: Die, tile: str, frame: int, bit: int) -> str:

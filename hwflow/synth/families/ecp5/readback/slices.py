@@ -217,6 +217,8 @@ def flip_flop(part: Slice) -> None:
     die, number, half, index = part.die, part.number, part.half, part.number // 2
     names = {"REGSET": f"REG{half}.REGSET", "LSRMODE": f"REG{half}.LSRMODE", "GSR": "GSR", "CEMUX": "CEMUX"}
     parameters = {name: part.setting(setting) for name, setting in names.items()}
+    if parameters["LSRMODE"] != "LSR":
+        die.problem(part.where, f"REG{half}.LSRMODE must be LSR, which has a model, not {parameters['LSRMODE']}")
     data = part.wire(f"DI{number}") if part.setting(f"REG{half}.SD") == "1" else None
     pins = {"CLK": die.pin(part.wire(f"CLK{index}")), "LSR": die.pin(part.wire(f"LSR{index}")),
             "DI": die.pin(data) if data else part.input("M", half)}
