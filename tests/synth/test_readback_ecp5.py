@@ -234,7 +234,8 @@ def test_bits_that_make_another_design(name: str, small: Ecp5Bits, module: Modul
 def test_a_bit_of_a_memory_makes_another_design(small: Ecp5Bits, module: Module) -> None:
     words = small.configuration.rams[5].copy()
     words[40] ^= 1 << 3
-    other = Configuration(small.configuration.frames, small.configuration.rams | {5: words})
+    other = Configuration(small.configuration.frames, small.configuration.rams | {5: words},
+                          small.configuration.control)
     require_one_difference(module, fabric_of(small, other).module(ports()), "DP16KD", "INITVAL_01")
 
 
