@@ -190,7 +190,7 @@ PROBLEMS: dict[str, tuple[Callable[[Recorded, Module], tuple[int, int]], str]] =
     "a pin that is another's": (lambda r, m: r.spot(0, 0, (3, 25)), "no setting of this tile has it"),
     "no global reset": (lambda r, m: r.spot(0, 0, (3, 7)), "the chip's CFG is not what every design has"),
     "a constant": (lambda r, m: constant(r), "must be set: every bitstream has it"),
-    "a memory that is off": (lambda r, m: memory_bit(r, m, "MODE", "ENABLE"), "must have a driver|nothing takes it"),
+    "a memory that is off": (lambda r, m: memory_bit(r, m, "MODE", "ENABLE"), "no setting of this tile has it"),
     "a memory with another clock": (lambda r, m: memory_bit(r, m, "CLKMUX_CLKB", "INV"), "no setting of this tile"),
     "half an output register": (lambda r, m: memory_bit(r, m, "SDPA_REGMODE", "OUTREG"),
                                 "must have an output register at both ports or at none"),
