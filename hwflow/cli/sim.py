@@ -115,8 +115,8 @@ def _frames(pipeline: Pipeline, request: SimRequest, usual: int) -> int:
 
 
 def _prove(console: Console, pipeline: Pipeline, request: SimRequest) -> Result:
-    tools = find_tool if request.netlist else tools_of_family
-    pipeline.prepare(find_tools, lambda: tools("yosys" if request.netlist else pipeline.board.family))
+    pipeline.prepare(find_tools, lambda: find_tool("yosys") if request.netlist else tools_of_family(
+        pipeline.board.family))
     with pipeline.locked():
         proof = pipeline.prove(_frames(pipeline, request, CELL_FRAMES), seed=request.seed, clock=request.clock,
                                bitstream=request.bitstream)

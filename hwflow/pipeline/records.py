@@ -171,12 +171,13 @@ def keep_netlist(pipeline: Pipeline, proof: NetlistProof, *, seed: int) -> None:
     bits configure."""
     from ..synth.toolchain import find_tool, tools_of_family, versions
 
-    yosys = find_tool("yosys")
-    made = ({"yosys": f"{yosys.version} ({yosys.origin})"} if proof.bitstream is None else
-            versions(tools_of_family(pipeline.board.family)))
+    if proof.bitstream is None:
+        yosys = find_tool("yosys")
+        kind, made = NETLIST, {"yosys": f"{yosys.version} ({yosys.origin})"}
+    else:
+        kind, made = BITSTREAM, versions(tools_of_family(pipeline.board.family))
     facts = {**proof.facts(), "data": data_facts(pipeline), "seed": seed}
-    keep(pipeline.board_folder, NETLIST if proof.bitstream is None else BITSTREAM, pipeline.design_key, facts,
-         simulators() | made)
+    keep(pipeline.board_folder, kind, pipeline.design_key, facts, simulators() | made)
 
 
 def keep_board(pipeline: Pipeline, design: Design, run: MeasuredRun, frames: Mapping[str, npt.NDArray[Any]],

@@ -8,6 +8,7 @@ import pytest
 from hwflow_base.errors import HwflowError
 
 from hwflow.synth.readback import Fabric
+from hwflow.synth.readback.crc import crc16_arc, crc16_buypass
 
 
 def inverter() -> Fabric:
@@ -84,3 +85,9 @@ def test_a_long_list_is_cut() -> None:
     with pytest.raises(HwflowError, match="30 things that no design may have") as raised:
         fabric.module(PORTS)
     assert "and 20 more" in str(raised.value)
+
+
+def test_checksums() -> None:
+    """The check values of the catalogue of parametrised CRC algorithms (CRC RevEng)."""
+    assert (crc16_buypass(b"123456789"), crc16_arc(b"123456789")) == (0xFEE8, 0xBB3D)
+    assert crc16_buypass(b"6789", crc16_buypass(b"12345")) == 0xFEE8

@@ -16,8 +16,6 @@ from ..yosys_json import Bit, Cell, Module, Port
 
 #: A wire of a device: all names of the same metal must be one, which is the family's to see to.
 Wire = Hashable
-#: What may stand at a pin: a wire, or what the device ties it to.
-Net = Wire | None
 #: Of so many problems each has its line in the message.
 SHOWN = 10
 #: Switches from a wire to its driver, at most: more are a circle.

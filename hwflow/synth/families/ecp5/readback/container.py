@@ -15,6 +15,8 @@ import numpy as np
 import numpy.typing as npt
 from hwflow_base.errors import HwflowError
 
+from ....readback.crc import crc16_buypass
+
 Bits = npt.NDArray[np.bool_]
 
 PREAMBLE = bytes((0xFF, 0xFF, 0xBD, 0xB3))
@@ -55,26 +57,6 @@ class Configuration:
     usercode: int = 0
 
 
-def crc_table() -> list[int]:
-    table = []
-    for value in range(256):
-        crc = value << 8
-        for _ in range(8):
-            crc = (crc << 1 ^ 0x8005) & 0xFFFF if crc & 0x8000 else crc << 1
-        table.append(crc)
-    return table
-
-
-#: CRC-16 of the polynomial 0x8005, not reflected, beginning with 0 (CRC-16/BUYPASS).
-CRC_TABLE = crc_table()
-
-
-def crc16(data: bytes, crc: int = 0) -> int:
-    for value in data:
-        crc = (crc << 8 & 0xFFFF) ^ CRC_TABLE[crc >> 8 ^ value]
-    return crc
-
-
 def read_configuration(path: Path, layout: Layout) -> Configuration:
     """The configuration in the file `path`.  HwflowError where it is none of this device, or cut, or damaged."""
     try:
@@ -107,7 +89,7 @@ class Commands:
             self.fail(f"the bitstream must go on at byte {len(self.data)}, where it ends: it is cut")
         piece = self.data[self.at:self.at + count]
         self.at += count
-        self.crc = crc16(piece, self.crc)
+        self.crc = crc16_buypass(piece, self.crc)
         return piece
 
     def number(self) -> int:

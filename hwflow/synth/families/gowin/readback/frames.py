@@ -6,13 +6,15 @@ its database (`cmd_hdr`, `cmd_ftr`).  A frame is a row of the bitmap of all tile
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
 from hwflow_base.errors import HwflowError
+
+from ....readback.crc import crc16_arc
 
 #: No file of a chip that we read is longer.
 MOST_BYTES = 64_000_000
@@ -135,7 +137,7 @@ def require_crc(path: Path, first: int, bits: Bitmap, before: bytes) -> None:
     data = np.packbits(bits, axis=1)
     for k, row in enumerate(data):
         body, low, high = row[:-8].tobytes(), int(row[-8]), int(row[-7])
-        made = crc16(before + body)
+        made = crc16_arc(before + body)
         if made != low + 256 * high:
             raise HwflowError(f"the CRC of line {first + k} of the bitstream must be {made:04x}, not "
                               f"{low + 256 * high:04x}: it is damaged", REMEDY, where=str(path))
@@ -171,25 +173,6 @@ def checksum(main: Bitmap) -> int:
     return int(data[0::2].sum() * 256 + data[1::2].sum()) & 0xFFFF
 
 
-def crc_table() -> Iterator[int]:
-    """CRC-16/ARC: polynomial 0x8005, bits of a byte from the lowest on, no first and no last value."""
-    for byte in range(256):
-        value = byte
-        for _ in range(8):
-            value = value >> 1 ^ (0xA001 if value & 1 else 0)
-        yield value
-
-
-CRC_TABLE = tuple(crc_table())
-
-
-def crc16(data: bytes) -> int:
-    value = 0
-    for byte in data:
-        value = CRC_TABLE[(value ^ byte) & 0xFF] ^ value >> 8
-    return value
-
-
 def written(frames: Frames, layout: Layout) -> str:
     """The text of a file of these frames, as gowin_pack would write it: `read_frames` backwards."""
     whole = np.concatenate([frames.main, frames.contents])[:, ::-1]
@@ -201,7 +184,7 @@ def written(frames: Frames, layout: Layout) -> str:
     before = b"".join(command for command in header[PREAMBLE:] if command[0] != ADDRESS)
     rows = []
     for row in np.packbits(padded, axis=1):
-        value = crc16(before + row.tobytes())
+        value = crc16_arc(before + row.tobytes())
         rows.append(row.tobytes() + value.to_bytes(2, "little") + bytes([255] * 6))
         before = bytes([255] * 6)
     return "".join(f"{int.from_bytes(line, 'big'):0{8 * len(line)}b}\n" for line in [*header, *rows, *footer])

@@ -6,6 +6,7 @@ read here from its first byte to its last, so no program of the packer's has a s
 
 from __future__ import annotations
 
+from binascii import crc_hqx
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -19,8 +20,8 @@ PREAMBLE = bytes.fromhex("7EAA997E")
 #: A comment may stand before the preamble.  A bitstream of the largest device has 135 kB.
 LONGEST_COMMENT, LONGEST = 65_536, 1 << 20
 BANKS = 4
-#: Polynomial of the checksum, CRC-16-CCITT; it starts with all bits 1 and is 0 after its own two bytes.
-POLYNOMIAL, START = 0x1021, 0xFFFF
+#: The checksum, CRC-16-CCITT, starts with all bits 1 and is 0 after its own two bytes.
+START = 0xFFFF
 #: Rows of block RAM that a bank has in the file.
 RAM_ROWS = 256
 REMEDY = "make it again with hwflow synth"
@@ -92,22 +93,6 @@ def read_image(path: Path, device: str) -> Image:
 
 def wrong(path: Path, why: str) -> HwflowError:
     return HwflowError(f"the bitstream {why}", REMEDY, where=str(path))
-
-
-def crc16(data: bytes, crc: int) -> int:
-    for byte in data:
-        crc = (crc << 8 & 0xFFFF) ^ TABLE[crc >> 8 ^ byte]
-    return crc
-
-
-def crc_of_byte(byte: int) -> int:
-    crc = byte << 8
-    for _ in range(8):
-        crc = crc << 1 ^ (POLYNOMIAL if crc & 0x8000 else 0)
-    return crc & 0xFFFF
-
-
-TABLE = [crc_of_byte(byte) for byte in range(256)]
 
 
 class Parser:
@@ -188,7 +173,7 @@ class Parser:
         image.places.append(place)
 
     def check(self) -> None:
-        if self.since is None or crc16(self.data[self.since:self.at], START):
+        if self.since is None or crc_hqx(self.data[self.since:self.at], START):
             raise wrong(self.path, "must have the checksum of its bits: it is damaged")
 
 
