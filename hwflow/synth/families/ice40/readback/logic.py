@@ -9,8 +9,8 @@ from __future__ import annotations
 from .die import Die, TileBits
 
 CELLS, INPUTS = 8, 4
-#: Which of a cell's 20 bits holds each bit of the table, and the other four.  What is read back must not share a mistake
-#: with what wrote it, so `family.TABLE_BITS`, with which new weights are written, is not used.
+#: Which of a cell's 20 bits holds each bit of the table, and the other four.  What is read back must not share a
+#: mistake with what wrote it, so `family.TABLE_BITS`, with which new weights are written, is not used.
 TABLE = (4, 14, 15, 5, 6, 16, 17, 7, 3, 13, 12, 2, 1, 11, 10, 0)
 CARRY, REGISTER, SET, AT_ONCE = 8, 9, 18, 19
 
