@@ -227,7 +227,7 @@ def test_blocks_are_counted(name: str, family: type[Technology]) -> None:
     text = rtlil.convert(stage_of(graph, layer).unit(folding, technology))
     kinds = re.findall(r"^ *cell \\(\w+) ", text, re.MULTILINE)
     cost = stage_of(graph, layer).cost(folding, technology)
-    assert cost.dsp == sum(kind in ("MULT18X18D", "MULT9X9") for kind in kinds) + 2 * kinds.count("MULT18X18")
+    assert cost.dsp == sum(kind in ("MULT18X18D", "MULT9X9") for kind in kinds) + 4 * kinds.count("MULT18X18")
     assert cost.ram == sum(kind in ("DP16KD", "SDPB", "SDPX9B") for kind in kinds) > 0
     assert cost.dsp == 0 or numbers.w.bits > 2
 

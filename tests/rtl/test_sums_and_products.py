@@ -227,7 +227,7 @@ class Product(wiring.Component):
 def test_blocks_are_counted(bits: int, blocks: int) -> None:
     """Parts of one or two bits take none."""
     unit = BlockProduct(((-1 << (bits - 1), 0), (0, (1 << (bits - 1)) - 1)))
-    for family, pattern, worth in ((ECP5, "MULT18X18D", 1), (ICE40, "SB_MAC16", 1), (Gowin, r"MULT(?:9X9|18X18)", 2)):
+    for family, pattern, worth in ((ECP5, "MULT18X18D", 1), (ICE40, "SB_MAC16", 1), (Gowin, r"MULT(?:9X9|18X18)", 4)):
         text = rtlil.convert(Product(unit, family()))
         found = re.findall(rf"^ *cell \\({pattern}) ", text, re.MULTILINE)
         assert unit.cost(family()).dsp == sum(1 if name == "MULT9X9" else worth for name in found)

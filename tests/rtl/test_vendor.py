@@ -357,9 +357,9 @@ def test_operands_too_wide_for_the_blocks_are_refused(technology: Technology, li
         technology.multipliers_cost(count=1, a=wide, b=unsigned(2))
 
 
-def test_ecp5_alone_requantizes_in_its_multipliers() -> None:
+def test_ice40_alone_requantizes_in_logic_alone() -> None:
     assert {name: family().prefers_fabric_requantizer for name, family in FAMILIES.items()} == {
-        "ecp5": False, "gowin": True, "ice40": True}
+        "ecp5": False, "gowin": False, "ice40": True}
 
 
 def test_the_narrow_products_of_ice40_share_blocks() -> None:

@@ -12,7 +12,7 @@ from hwflow_base.errors import MissingTool
 from hwflow.synth.toolchain import ToolRun, find_tool, run_tool
 
 SYNTH = {"ecp5": "synth_ecp5 -nodsp", "ice40": "synth_ice40 -device u", "gowin": "synth_gowin -nodsp"}
-DSP = {"ecp5": {"MULT18X18D": 1}, "ice40": {"SB_MAC16": 1}, "gowin": {"MULT9X9": 1, "MULT18X18": 2}}
+DSP = {"ecp5": {"MULT18X18D": 1}, "ice40": {"SB_MAC16": 1}, "gowin": {"MULT9X9": 1, "MULT18X18": 4}}
 RAM = {"ecp5": ("DP16KD",), "ice40": ("SB_RAM40_4K",), "gowin": ("pROM", "pROMX9", "SDPB", "SDPX9B", "SPX9", "SP")}
 
 

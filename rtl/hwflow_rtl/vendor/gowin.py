@@ -123,15 +123,23 @@ LUTS_FOR_A_BLOCK = 96
 JOINED_TABLES = 4
 #: A RAM16SDP4 takes the tables of two slices.
 LUTS_OF_16X4 = 4
+#: Bits of an operand of the two kinds of multipliers, and the narrow ones in a macro, half a block.
+NARROW, WIDE, MACRO = 9, 18, 4
 
 
 class GowinMultipliers(Multipliers):
-    """Latency 3: operand, pipeline and output register of the block."""
+    """Latency 3: operand, pipeline and output register of the block.
+
+    Two neighbours in a block share the signs of their operands, and nextpnr gives a place that it has taken to no other
+    multiplier: it seeks without an end where a few are of other signs.  So an operand without a sign that leaves a bit
+    of the block has one, which is never set, and all are alike.
+    """
 
     def elaborate(self, platform):
         m = Module()
         shapes = [Shape.cast(port.shape().elem_shape) for port in (self.a, self.b)]
-        wide = 9 if max(shape.width for shape in shapes) <= 9 else 18
+        wide = NARROW if max(shape.width for shape in shapes) <= NARROW else WIDE
+        signs = [shape.signed or shape.width < wide for shape in shapes]
         for n in range(self.count):
             out = Signal(2 * wide, name=f"product{n}")
             m.submodules[f"multiplier{n}"] = Instance(
@@ -140,7 +148,7 @@ class GowinMultipliers(Multipliers):
                 p_MULT_RESET_MODE="SYNC", i_CLK=ClockSignal(), i_CE=Const(1, 1), i_RESET=Const(0, 1),
                 i_A=extended(self.a[n], wide), i_B=extended(self.b[n], wide),
                 i_SIA=Const(0, wide), i_SIB=Const(0, wide), i_ASEL=Const(0, 1), i_BSEL=Const(0, 1),
-                i_ASIGN=Const(int(shapes[0].signed), 1), i_BSIGN=Const(int(shapes[1].signed), 1), o_DOUT=out)
+                i_ASIGN=Const(int(signs[0]), 1), i_BSIGN=Const(int(signs[1]), 1), o_DOUT=out)
             m.d.comb += Value.cast(self.p[n]).eq(out)
         return m
 
@@ -212,14 +220,17 @@ class GowinRam(BlockRam):
 
 
 class Gowin(Technology):
-    """GW1N and GW1NR.  A multiplier is counted as a MULT9X9: a MULT18X18 takes the place of two."""
+    """GW1N and GW1NR.  A multiplier is counted as a MULT9X9, and a MULT18X18 as a macro of four of them.
+
+    A macro has four narrow multipliers or two wide ones, none of both kinds, and nextpnr moves no multiplier that it has
+    placed: each wide one may take a macro of its own before the narrow ones are placed.  A design that needs them in
+    pairs (29 narrow ones and 3 wide ones) is placed for hours without an end.
+    """
 
     name = "gowin"
     timing = Timing(multiply=3, accumulate=3 + LATENCY, rom=2, ram=2)
     operand_bits = 18
     chain_ends = 2
-    #: 29 MULT9X9 and 3 MULT18X18 kept nextpnr placing for minutes, without an end seen; 40 MULT9X9 alone place.
-    prefers_fabric_requantizer = True
     #: A network with 70 % of the tables and 63 % of the flip-flops in use is routed in ten minutes; at three quarters
     #: of the flip-flops nextpnr had not placed the first round after five.
     usable_logic = 0.7
@@ -255,7 +266,7 @@ class Gowin(Technology):
 
     def multipliers_cost(self, *, count: int, a: Shape, b: Shape) -> Resources:
         self.check_operands(a, b)
-        return Resources(dsp=count * (1 if max(a.width, b.width) <= 9 else 2))
+        return Resources(dsp=count * (1 if max(a.width, b.width) <= NARROW else MACRO))
 
     def multiply_accumulate_cost(self, *, count: int, a: Shape, b: Shape, total: Shape) -> Resources:
         return FabricMultiplyAccumulate.cost(self.multipliers_cost(count=2 * count, a=a, b=b), count=count, a=a, b=b,

@@ -109,7 +109,8 @@ WEIGHTS = {"LUT1": 1, "LUT2": 1, "LUT3": 1, "LUT4": 1, "ALU": 1, "RAM16SDP1": 4,
 
 
 class GowinFamily(Family):
-    """Chips that nextpnr has tables of and whose PLLs are known.  A multiplier is counted as a MULT9X9."""
+    """Chips that nextpnr has tables of and whose PLLs are known.  A multiplier is counted as a MULT9X9, a MULT18X18 as
+    four: see `Gowin`."""
 
     name = Gowin.name
     required_keys = ("speed", "chip")
@@ -134,9 +135,9 @@ class GowinFamily(Family):
     bitstream_suffix = "fs"
 
     netlist_cells = NetlistCells(
-        ff="DFF", dsp={"MULT9X9": 1, "MULT18X18": 2},
+        ff="DFF", dsp={"MULT9X9": 1, "MULT18X18": 4},
         ram=("pROM", "pROMX9", "SDPB", "SDPX9B", "SPX9", "SP", "DPB", "DPX9B"))
-    routed_cells = RoutedCells(lut={"LUT4": 1, "ALU": 1}, ff={"DFF": 1}, dsp={"MULT9X9": 1, "MULT18X18": 2},
+    routed_cells = RoutedCells(lut={"LUT4": 1, "ALU": 1}, ff={"DFF": 1}, dsp={"MULT9X9": 1, "MULT18X18": 4},
                                ram={"BSRAM": 1})
     kinds_in_names = r"ALU_|DFF|LUT\d|MUX2_|MULT\d"
     netlist_rules = RULES
