@@ -117,7 +117,8 @@ def test_an_array_of_fewer_rows_uses_more_multipliers(deep: Quantized) -> None:
     limits = budget(dsp=40)
     plan = hls.solve_shared(graph, hls.Target(gowin, limits))
     (stage,) = plan.stages
-    assert (stage.folding.rows, stage.folding.cols, plan.resources.dsp) == (4, 8, 40)  # two requantizers in a macro each
+    # two multipliers that rescale have a macro each
+    assert (stage.folding.rows, stage.folding.cols, plan.resources.dsp) == (4, 8, 40)
     hls.require_current(plan, graph, gowin)
     square = plan.with_folding("shared0", rows=8)
     assert square.resources.dsp == 72

@@ -222,9 +222,9 @@ class GowinRam(BlockRam):
 class Gowin(Technology):
     """GW1N and GW1NR.  A multiplier is counted as a MULT9X9, and a MULT18X18 as a macro of four of them.
 
-    A macro has four narrow multipliers or two wide ones, none of both kinds, and nextpnr moves no multiplier that it has
-    placed: each wide one may take a macro of its own before the narrow ones are placed.  A design that needs them in
-    pairs (29 narrow ones and 3 wide ones) is placed for hours without an end.
+    A macro has four narrow multipliers or two wide ones, none of both kinds, and nextpnr moves none that it has placed:
+    each wide one may take a macro of its own before the narrow ones are placed.  A design that needs them in pairs (29
+    narrow ones and 3 wide ones) is placed for hours without an end.
     """
 
     name = "gowin"
