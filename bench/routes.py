@@ -1,20 +1,25 @@
-"""Routed designs: the clock, the frames a second and the resources of each, one command a row, resumable.
+"""Routed designs: clock, frames a second and resources of each from several seeds, one command a row, resumable.
 
     python -m bench routes --models DIR [--only NAME] [--seeds N] [--folder build/bench]
 
-A row is kept in the folder with its step caches, so that an interrupted run goes on where it was; `--only` measures
-one row anew and takes the others from there.
+One seed says little: clocks differ by a tenth and more.  So the median leads, and the best and the worst seed stand
+beside it.  What fell since the last measurement by more than `FALL` is named below the table.  A row is kept in the
+folder with its step caches, so that an interrupted run goes on where it was; `--only` measures one row anew and takes
+the others from there.
 """
 
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from statistics import median_low
 from typing import Any
 
 import numpy as np
 
+from bench.measurements import measurement, shown, tables
 from bench.sections import Bench, Subject, table
 from bench.synthetic import SYNTHETIC, write
 from hwflow import onnx
@@ -51,6 +56,7 @@ ROWS = (
     Row("resnet8_w4_full", "tiny_resnet8_float", options=("--bits", "4", "--interval", "12288", "--logic-multipliers")),
     Row("mobilenet", "mobilenet_v1_96"),
     Row("mobilenet_w4", "mobilenet_v1_96", options=("--bits", "4")),
+    Row("mobilenet_25f", "mobilenet_v1_96", "ulx3s_25f"),
     Row("resnet8_wide", "resnet8_wide"),
     Row("kws", "tiny_kws_dscnn_int8"),
     Row("autoencoder", "tiny_ad_autoencoder_int8"),
@@ -58,8 +64,19 @@ ROWS = (
     Row("conv_stage", "conv", options=("--interval", str(STAGE_CYCLES))),
     Row("colors_up5k", "colors_cnn", "icebreaker"),
     Row("digits_up5k", "digits_cnn (shipped)", "icebreaker"),
+    Row("kws_up5k", "tiny_kws_dscnn_int8", "icebreaker"),
+    Row("resnet8_up5k", "tiny_resnet8_int8", "icebreaker"),
+    Row("mobilenet_up5k", "mobilenet_v1_96", "icebreaker"),
+    Row("dense_wide_up5k", "dense_wide", "icebreaker"),
     Row("mnist_gw1n", "mnist_cntk", "tangnano9k"),
+    Row("kws_gw1n", "tiny_kws_dscnn_int8", "tangnano9k"),
 )
+#: Seeds of each row unless the command line says otherwise.
+SEEDS = 3
+#: A row that lost so much since the last measurement is named.
+FALL = 0.05
+HEADER = ("design", "model", "board", "settings", "interval", "MHz, median", "MHz, worst", "MHz, best", "frames/s",
+          "LUT", "FF", "DSP", "RAM", "longest path", "seeds: MHz", "seconds", "tools")  # fmt: skip
 
 
 def routes(bench: Bench) -> str:
@@ -71,9 +88,20 @@ def routes(bench: Bench) -> str:
         facts = measured(bench, row, folder)
         if facts is not None:
             rows.append(cells(row, facts))
-    header = ("design", "model", "board", "settings", "interval", "routed MHz", "within the device's limits",
-              "frames/s", "LUT", "FF", "DSP", "RAM", "longest path", "seeds: MHz", "seconds", "tools")  # fmt: skip
-    return table(header, rows)
+    return f"{table(HEADER, rows)}\n\n{compared(rows)}"
+
+
+def compared(rows: Sequence[Sequence[str]]) -> str:
+    """What became of the rows of the last measurement, by the frames a second."""
+    place = HEADER.index("frames/s")
+    new = {row[0]: int(row[place]) for row in rows if row[place]}
+    old = {str(row[0]): int(row[part["columns"].index("frames/s")]) for part in tables(measurement("routes"))
+           for row in part["rows"] if "frames/s" in part["columns"]}
+    texts = [f"{name} {shown(old[name])} -> {shown(new[name])} ({new[name] / old[name] - 1:+.1%})"
+             for name in new if name in old and new[name] < (1 - FALL) * old[name]]
+    gone = [f"{name} is not measured" for name in old if name not in new]
+    return (f"Frames a second that fell by more than {FALL:.0%} since the last measurement: "
+            f"{'; '.join([*texts, *gone]) or 'none'}.")
 
 
 def measured(bench: Bench, row: Row, folder: Path) -> dict[str, Any] | None:
@@ -85,7 +113,7 @@ def measured(bench: Bench, row: Row, folder: Path) -> dict[str, Any] | None:
     if subject is None:
         return None
     answer = bench.hwflow("synth", subject, "--board", row.board, "--build", str(folder / row.name), *row.options,
-                          *(("--seeds", str(bench.seeds)) if bench.seeds > 1 else ()))
+                          "--seeds", str(bench.seeds or SEEDS))
     if "error" not in answer:
         kept.write_text(json.dumps(answer, indent=1))
     return answer
@@ -110,15 +138,24 @@ def one_layer(path: Path) -> Subject:
 
 
 def cells(row: Row, answer: dict[str, Any]) -> list[str]:
-    if "error" in answer:
-        return [row.name, row.model, row.board, row.settings, f"failed: {answer['error']}", *[""] * 11]
+    head = [row.name, row.model, row.board, row.settings]
+    clocks = clocks_of(answer) if "error" not in answer else []
+    if not clocks:
+        return [*head, f"failed: {answer.get('error', 'no clock')}", *[""] * (len(HEADER) - len(head) - 1)]
     usage = [f"{answer[kind]['used']} of {answer[kind]['available']}" for kind in ("lut", "ff", "dsp", "ram")]
     path = next((clock["path"]["text"] for clock in answer["clocks"] if clock["is_core"] and clock["path"]), "")
     seeds = ", ".join(f"{each['seed']}: {each['routed_mhz'] or 0:.1f}" for each in answer["seeds"])
-    routed, usable = (answer[kind] or 0.0 for kind in ("routed_mhz", "usable_mhz"))
-    return [row.name, row.model, row.board, row.settings, str(answer["interval"]), f"{routed:.1f}", f"{usable:.1f}",
-            f"{usable * 1e6 / answer['interval']:,.0f}", *usage, path,
-            seeds, f"{sum(answer['seconds'].values()):.0f}", ", ".join(answer["tools"].values())]
+    median = median_low(clocks)
+    return [*head, str(answer["interval"]), *(f"{mhz:.1f}" for mhz in (median, clocks[0], clocks[-1])),
+            f"{median * 1e6 / answer['interval']:.0f}", *usage, path, seeds, f"{sum(answer['seconds'].values()):.0f}",
+            ", ".join(answer["tools"].values())]
+
+
+def clocks_of(answer: dict[str, Any]) -> list[float]:
+    """The clock of each seed within the limits of the device, MHz, the slowest first."""
+    routed = [each["routed_mhz"] for each in answer["seeds"] if each["routed_mhz"]]
+    limited = answer["usable_mhz"] < answer["routed_mhz"]
+    return sorted(min(mhz, answer["usable_mhz"]) if limited else mhz for mhz in routed)
 
 
 ROUTE_SECTIONS = {"routes": routes}

@@ -49,14 +49,14 @@ class Bench:
     """Where the models are and where results may go; `failures` collects what did not succeed.
 
     `kept` says that the folder outlives the run.  `only` names the one row to measure where a section can do that, and
-    `seeds` how many seeds place and route tries there.
+    `seeds` how many seeds place and route tries there (0: as many as the section takes).
     """
 
     models: Path | None
     folder: Path
     kept: bool = False
     only: str | None = None
-    seeds: int = 1
+    seeds: int = 0
     failures: list[str] = field(default_factory=list)
 
     def subjects(self, names: Iterable[str]) -> list[Subject]:
