@@ -160,7 +160,8 @@ def queue_helps(inside: Any, queue: Any, follower: Follower, s: Scene, name: str
         for k in range(queue.depth):
             s.claim(f"{name}_word{k}", ~(here & (place == k)) | (inside.signal(f"word{k}") == follower.value))
         return
-    stored, some, full, word = (inside.signal(each) for each in ("stored", "some", "full", "word"))
+    some, full, word = (inside.signal(each) for each in ("some", "full", "word"))
+    stored = inside.signal("stored") + inside.signal("stored_step")
     space, ring = inside.signal("space"), inside["ring"]
     write, read = pointers(ring)
     places = 1 << len(write)
@@ -168,7 +169,7 @@ def queue_helps(inside: Any, queue: Any, follower: Follower, s: Scene, name: str
     s.claim(f"{name}_some", some == (stored != 0))
     s.claim(f"{name}_space", space == (stored != queue.depth))
     s.claim(f"{name}_pointers", (write - read)[:len(write)] == stored[:len(write)])
-    s.claim(f"{name}_stored", stored <= queue.depth)
+    s.claim(f"{name}_stored", (stored >= 0) & (stored <= queue.depth))
     at = Signal(range(places), name=f"{name}_at")
     s.m.d.comb += at.eq(read + place - full)
     kept = ring.word(at, f"{name}_kept")

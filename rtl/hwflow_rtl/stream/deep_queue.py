@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from amaranth.hdl import Cat, Module, Mux, Shape, ShapeLike, Signal, Value, signed
+from amaranth.hdl import Module, Mux, Shape, ShapeLike, Signal, Value
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 from amaranth.utils import ceil_log2
@@ -12,7 +12,7 @@ from ..vendor.fitted import fitted
 from ..vendor.memory import Holds
 from .credit import CreditCounter
 from .pipeline import delay
-from .queue import Queue
+from .queue import Count, Queue
 from .streams import link
 
 
@@ -86,7 +86,7 @@ class DeepQueue(wiring.Component):
         m.submodules.credit = credit = CreditCounter(words=self.front, take=1)
         push, pull = Signal(name="push"), Signal(name="pull")
         some, space = Signal(name="some"), Signal(name="space", init=1)
-        stored = counted(m, push, pull, places, "stored")
+        stored = Count(m, push, pull, places, "stored")
         read = [pull]
         for n in range(self.technology.timing.ram):
             read.append(delay(m, read[-1], 1, f"read{n}", reset_less=False))
@@ -95,24 +95,16 @@ class DeepQueue(wiring.Component):
             ram.write_en.eq(push), ram.write_data.eq(Value.cast(self.i.payload)),
             credit.taken.eq(pull), credit.given.eq(front.o.valid & front.o.ready),
             front.i.valid.eq(read[-1]), Value.cast(front.i.payload).eq(ram.read_data),
-            self.level.eq(stored + sum(read[1:]) + front.level),
+            self.level.eq(stored.value + sum(read[1:]) + front.level),
         ]
         pointer(m, ram.write_addr, push, places, "write")
         pointer(m, ram.read_addr, pull, places, "read")
         with m.If(push & ~pull):
-            m.d.sync += [some.eq(1), space.eq(stored != places - 1)]
+            m.d.sync += [some.eq(1), space.eq(~stored.is_(places - 1))]
         with m.If(pull & ~push):
-            m.d.sync += [some.eq(stored != 1), space.eq(1)]
+            m.d.sync += [some.eq(~stored.is_(1)), space.eq(1)]
         link(m, front.o, wiring.flipped(self.o))
         return m
-
-
-def counted(m: Module, up: Value, down: Value, most: int, name: str) -> Signal:
-    """A counter, from 0 to `most`: plus `up`, minus `down`.  One adder counts in both directions."""
-    count, step = Signal(range(most + 1), name=name), Signal(signed(2), name=f"{name}_step")
-    m.d.comb += step.eq(Cat(up ^ down, down & ~up))
-    m.d.sync += count.eq(count + step)
-    return count
 
 
 def pointer(m: Module, address: Signal, step: Value, places: int, name: str) -> None:

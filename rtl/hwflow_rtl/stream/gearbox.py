@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from math import lcm
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from amaranth.hdl import Cat, Module, Mux, ShapeLike, Signal, Value
+from amaranth.hdl import Cat, Const, Module, Mux, ShapeLike, Signal, Value
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
@@ -114,21 +116,36 @@ class Join(wiring.Component):
 
     def elaborate(self, platform):
         m = Module()
-        place = Signal(self.parts, init=1)
         parts = [Signal(len(Value.cast(self.i.payload)), name=f"part{k}", reset_less=True) for k in range(self.parts)]
-        full = Signal()
+        place, full = Signal(self.parts, init=1, name="place"), Signal(name="full")
         m.d.comb += [
             self.i.ready.eq(~full | self.o.ready), self.o.valid.eq(full),
             Value.cast(self.o.payload).eq(Cat(*parts)),
         ]
         with m.If(self.i.ready):
             m.d.sync += full.eq(self.i.valid & place[-1])
-        with m.If(self.i.ready & self.i.valid):
-            m.d.sync += place.eq(place.rotate_left(1))
-        for k, part in enumerate(parts):
-            with m.If(self.i.ready & place[k]):  # also while it is not valid: the last part that was written stays
-                m.d.sync += part.eq(Value.cast(self.i.payload))
+        fill(m, place, parts, self.i, Const(0))
         return m
+
+
+def fill(m: Module, place: Signal, parts: Sequence[Signal], source: Any, ends: Value) -> None:
+    """Write each beat of `source` to that of two or more `parts` of a word whose bit of `place` is set, and move on: to
+    the first part from the last one, or if the word `ends`.
+
+    `source.ready` is set unless a whole word waits for its reader, and then the first part is next.  So no other part
+    depends on the reader, whose `ready` comes late and has a long way to all of a wide word.  A part is also written
+    while the beat is not valid: the last one that was written stays.
+    """
+    first, valid = place[0] & source.ready, source.valid
+    m.d.sync += [
+        place[0].eq(Mux(valid & source.ready, place[-1] | ends, place[0])),
+        place[1].eq((first & valid & ~ends) | (place[1] & ~valid)),
+    ]
+    with m.If(valid):
+        m.d.sync += place[2:].eq(place[1:-1] & (~ends).replicate(len(place) - 2))
+    for part, enable in zip(parts, (first, *place[1:]), strict=True):
+        with m.If(enable):
+            m.d.sync += part.eq(Value.cast(source.payload))
 
 
 class Split(wiring.Component):

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 import numpy.typing as npt
-from amaranth.hdl import Cat, Module, Mux, ShapeLike, Signal, Value
+from amaranth.hdl import Cat, Module, Mux, ShapeLike, Signal, Value, signed
 from amaranth.lib import memory, stream, wiring
 from amaranth.lib.wiring import In, Out
 from amaranth.utils import ceil_log2
@@ -116,7 +116,7 @@ class Queue(wiring.Component):
         return m
 
     def ring(self) -> Module:
-        """`stored` counts the words in the memory; `some` and `self.i.ready` are its comparisons, one cycle ahead.
+        """A `Count` of the words in the memory; `some` and `self.i.ready` are its comparisons, one cycle ahead.
 
         They are written out for the same reason as in `used_places`.
         """
@@ -126,25 +126,49 @@ class Queue(wiring.Component):
             "ram_style": "distributed" if has_tables(self.technology) else "block"}
         m.submodules.ring = ring = memory.Memory(shape=self.shape, depth=places, init=[], attrs=style)
         write, read = ring.write_port(), ring.read_port(domain="comb")
-        stored, some = Signal(range(self.depth + 1), name="stored"), Signal(name="some")
-        space = Signal(init=1)
+        some, space = Signal(name="some"), Signal(init=1)
         word, full = Signal(self.shape, reset_less=True, name="word"), Signal(name="full")
         push, pull = Signal(name="push"), Signal(name="pull")
+        stored = Count(m, push, pull, self.depth, "stored")
         m.d.comb += [
             self.i.ready.eq(space), self.o.valid.eq(full), self.o.payload.eq(word),
             push.eq(self.i.valid & space), pull.eq(some & (~full | self.o.ready)),
-            write.en.eq(push), write.data.eq(self.i.payload), self.level.eq(stored + full),
+            write.en.eq(push), write.data.eq(self.i.payload), self.level.eq(stored.value + full),
         ]
         m.d.sync += [
-            write.addr.eq(write.addr + push), read.addr.eq(read.addr + pull), full.eq(pull | (full & ~self.o.ready)),
-            some.eq(push | (some & ~(pull & (stored == 1)))),
-            space.eq(pull | (space & ~(self.i.valid & (stored == self.depth - 1)))),
+            full.eq(pull | (full & ~self.o.ready)),
+            some.eq(push | (some & ~(pull & stored.is_(1)))),
+            space.eq(pull | (space & ~(self.i.valid & stored.is_(self.depth - 1)))),
         ]
-        with m.If(push ^ pull):
-            m.d.sync += stored.eq(stored + Mux(push, 1, -1))
+        with m.If(push):
+            m.d.sync += write.addr.eq(write.addr + 1)
         with m.If(pull):
-            m.d.sync += word.eq(read.data)
+            m.d.sync += [read.addr.eq(read.addr + 1), word.eq(read.data)]
         return m
+
+
+class Count:
+    """How many words are inside, from 0 to `most`: one more for each `up`, one less for each `down`.
+
+    The register `before` is one cycle behind and `came` and `left` are what it lacks, so a long path to `up` or `down`
+    ends in a register and not in a carry chain.  One adder counts in both directions.
+    """
+
+    def __init__(self, m: Module, up: Value, down: Value, most: int, name: str):
+        self.before = Signal(range(most + 1), name=name)
+        self.came, self.left = Signal(name=f"{name}_came"), Signal(name=f"{name}_left")
+        self.step = Signal(signed(2), name=f"{name}_step")
+        m.d.comb += self.step.eq(Cat(self.came ^ self.left, self.left & ~self.came))
+        m.d.sync += [self.before.eq(self.before + self.step), self.came.eq(up), self.left.eq(down)]
+
+    @property
+    def value(self) -> Value:
+        return self.before + self.step
+
+    def is_(self, count: int) -> Value:
+        """Whether so many are inside; no adder is in front of the comparison."""
+        changed = Mux(self.came, self.before == count - 1, self.before == count + 1)
+        return Mux(self.came ^ self.left, changed, self.before == count)
 
 
 def used_places(m: Module, used: Signal, push: Value, ready: Value) -> Signal:

@@ -15,9 +15,9 @@ from ..vendor.blocks import DEEPEST_TABLE
 from ..vendor.fitted import fitted
 from ..vendor.memory import Place
 from .credit import CreditCounter
-from .deep_queue import DeepQueue, counted, pointer
+from .deep_queue import DeepQueue, pointer
 from .pipeline import delay
-from .queue import Queue
+from .queue import Count, Queue
 
 # A queue in a memory with a single port, such as the SPRAM of an iCE40 UltraPlus, with two words in a row.
 
@@ -119,17 +119,17 @@ class PairedQueue(wiring.Component):
         self.read(m, ram, front, came[2], pop, writes, read_row)
         space = Signal(init=1)
         m.d.comb += self.i.ready.eq(space)
-        inside = counted(m, push, pop, self.depth, "inside")
+        inside = Count(m, push, pop, self.depth, "inside")
         with m.If(push & ~pop):
-            m.d.sync += space.eq(inside != self.depth - 1)
+            m.d.sync += space.eq(~inside.is_(self.depth - 1))
         with m.If(pop & ~push):
             m.d.sync += space.eq(1)
-        m.d.comb += self.level.eq(inside)
-        due = counted(m, came[-1], pop, self.depth, "due")  # entered so long ago that the output may show them
+        m.d.comb += self.level.eq(inside.value)
+        due = Count(m, came[-1], pop, self.depth, "due")  # entered so long ago that the output may show them
         with m.If(came[-1] & ~pop):
             m.d.sync += shown.eq(1)
         with m.If(pop & ~came[-1]):
-            m.d.sync += shown.eq(due != 1)
+            m.d.sync += shown.eq(~due.is_(1))
         return m
 
     def write(self, m: Module, ram: Any, push: Value, writes: Signal, row: Signal) -> None:

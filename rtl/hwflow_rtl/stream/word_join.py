@@ -12,6 +12,7 @@ from amaranth.lib.wiring import In, Out
 
 from ..vendor.base import Resources
 from ..vendor.fitted import fitted
+from .gearbox import fill
 from .pipeline import Nest
 from .queue import Queue
 from .streams import link, payload_of, stream_of
@@ -112,22 +113,14 @@ class WordJoin(wiring.Component):
         parts = shape.lanes // shape.lanes_in
         m.submodules.skid = skid = Queue(shape=payload_of(self.i), depth=SKID)
         link(m, wiring.flipped(self.i), skid.i)
-        beat = Value.cast(skid.o.payload)
         place, full = Signal(parts, init=1, name="place"), Signal(name="full")
-        words = [Signal(len(beat), name=f"part{k}", reset_less=True) for k in range(parts)]
+        words = [Signal(len(Value.cast(skid.o.payload)), name=f"part{k}", reset_less=True) for k in range(parts)]
         chunk = Nest(m, (shape.chunk // shape.lanes_in,), name="beat")
-        complete = place[-1] | chunk.last[0]
         m.d.comb += [
             skid.o.ready.eq(~full | self.o.ready), self.o.valid.eq(full), Value.cast(self.o.payload).eq(Cat(*words)),
         ]
         with m.If(skid.o.ready):
-            m.d.sync += full.eq(skid.o.valid & complete)
-        with m.If(skid.o.ready & skid.o.valid):
-            m.d.sync += place.eq(place.rotate_left(1))
-            with m.If(complete):
-                m.d.sync += place.eq(1)
-        for k, word in enumerate(words):
-            with m.If(skid.o.ready & place[k]):  # also while it is not valid: the last beat that was written stays
-                m.d.sync += word.eq(beat)
+            m.d.sync += full.eq(skid.o.valid & (place[-1] | chunk.last[0]))
+        fill(m, place, words, skid.o, chunk.last[0])
         chunk.advance(skid.o.ready & skid.o.valid)
         return m

@@ -262,11 +262,11 @@ class LineBuffer(wiring.Component):
         wrote, write_addr = Signal(name="wrote"), Signal(range(depth), name="write_addr")
         room, there = self.room(m, wrote, blocks.hop), self.there(m, wrote, blocks)
         m.d.comb += [self.i.ready.eq(room), wrote.eq(self.i.valid & room)]
-        if is_power_of_two(depth):
-            m.d.sync += write_addr.eq(write_addr + wrote)
-        else:
-            at_end = Signal(init=depth == 1)  # a word ahead
-            with m.If(wrote):
+        with m.If(wrote):
+            if is_power_of_two(depth):
+                m.d.sync += write_addr.eq(write_addr + 1)
+            else:
+                at_end = Signal(init=depth == 1)  # a word ahead
                 m.d.sync += [write_addr.eq(Mux(at_end, 0, write_addr + 1)), at_end.eq(write_addr == depth - 2)]
         m.d.comb += [
             ring.write_en.eq(wrote), ring.write_addr.eq(write_addr), ring.write_data.eq(Value.cast(self.i.payload)),
