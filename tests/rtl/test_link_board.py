@@ -16,6 +16,7 @@ from hwflow_rtl.io.frame_bytes import FrameBytes
 from hwflow_rtl.io.link.shape import LinkShape
 from hwflow_rtl.io.transports import Uart
 from hwflow_rtl.stream.endpoint import Endpoint
+from hwflow_rtl.stream.queue import Pair
 from hwflow_rtl.stream.streams import bytes_of, stream_of
 from hwflow_rtl.vendor import ECP5, ICE40, Generic, Technology
 from hwflow_rtl.vendor.memory import Place
@@ -208,7 +209,7 @@ def test_frames_that_wait_are_paid_for() -> None:
     assert several.ram - plain.ram == sum(waiting)
     assert several.lut > plain.lut
     bytewise, wide = (Ends((End(lanes, 8, 4096),), (End(lanes, 8, 4096),)) for lanes in (1, 4))
-    assert BoardTop.cost(technology, bytewise) == plain
+    assert BoardTop.cost(technology, bytewise) == plain + Pair.cost(width=8) + Pair.cost(width=8)
     assert BoardTop.cost(technology, wide).ff > plain.ff
 
 

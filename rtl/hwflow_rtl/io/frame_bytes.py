@@ -12,6 +12,7 @@ from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
 from ..stream.gearbox import Gearbox
+from ..stream.queue import Pair
 from ..stream.queue_choice import QueueChoice, chosen_for_spram, make_queue
 from ..stream.streams import BYTE, bytes_of, link, payload_of, stream_of
 from ..vendor.base import Resources, Technology
@@ -88,6 +89,9 @@ class FrameBytes(wiring.Component):
     a whole frame.  Nothing waits in a circle: what a queue at an output has no room for is of a later frame than the
     bytes are at, and all that this frame needs has passed before it.
 
+    On a large die, whose blocks are far from each other, a `Pair` at each port of the core ends the paths: pads and
+    link are at one place, and a core is where its multipliers and memories are.
+
     Parameters
     ----------
     core
@@ -123,6 +127,8 @@ class FrameBytes(wiring.Component):
         for width, group in ((width_in, ends.inputs), (width_out, ends.outputs)):
             for end in group:
                 total += Gearbox.cost(width=8, lanes_in=width, lanes_out=end.beat_bytes)
+                if technology.has_distant_blocks:
+                    total += Pair.cost(width=end.beat)
         for queue in ends.queues(technology):
             total += queue.cost + fitted("FrameBytes queue")
         return total
@@ -178,10 +184,10 @@ class FrameBytes(wiring.Component):
         m.submodules[f"gather{k}"] = gather = Gearbox(shape=BYTE, lanes_in=self.width_in,
                                                                lanes_out=lanes * count)
         m.d.comb += [gather.i.valid.eq(line.valid & turn), gather.i.payload.eq(line.payload)]
-        sink = port
+        sink = self.reached(m, f"to_core{k}", port, inward=True)
         if k < len(self.inputs) - 1:
             m.submodules[f"frame_in{k}"] = queue = self.frame_queue(port, k)
-            link(m, queue.o, port)
+            link(m, queue.o, sink)
             sink = queue.i
         flat = Value.cast(gather.o.payload)
         m.d.comb += [
@@ -196,10 +202,10 @@ class FrameBytes(wiring.Component):
         count = bytes_of(shape)
         m.submodules[f"scatter{k}"] = scatter = Gearbox(shape=BYTE, lanes_in=lanes * count,
                                                                  lanes_out=self.width_out)
-        source = port
+        source = self.reached(m, f"from_core{k}", port, inward=False)
         if k:
             m.submodules[f"frame_out{k}"] = queue = self.frame_queue(port, len(self.inputs) - 1 + k - 1)
-            link(m, port, queue.i)
+            link(m, source, queue.i)
             source = queue.o
         m.d.comb += [scatter.i.valid.eq(source.valid), source.ready.eq(scatter.i.ready),
                      scatter.o.ready.eq(line.ready & turn)]
@@ -208,6 +214,17 @@ class FrameBytes(wiring.Component):
             m.d.comb += [element.eq(source.payload[n]),
                          Value.cast(scatter.i.payload).word_select(n, 8 * count).eq(element)]
         return scatter.o.valid & turn, Value.cast(scatter.o.payload)
+
+    def reached(self, m: Module, name: str, port: Any, *, inward: bool) -> Any:
+        """The stream that stands for a port of the core: itself, or the far end of a `Pair` on a large die."""
+        if self.technology is None or not self.technology.has_distant_blocks:
+            return port
+        m.submodules[name] = pair = Pair(shape=payload_of(port))
+        if inward:
+            link(m, pair.o, port)
+            return pair.i
+        link(m, port, pair.i)
+        return pair.o
 
     def frame_queue(self, port: Any, place: int) -> wiring.Component:
         """For the frames of `port`, which of all that wait is at `place`."""
