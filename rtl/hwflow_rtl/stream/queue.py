@@ -197,8 +197,8 @@ class Pair(wiring.Component):
     """A FIFO of two words that are written and read in turns.  Latency 1; a word in every cycle.
 
     An incoming word is written to either place without a multiplexer, so synthesis does not duplicate the logic before
-    it, as it does before a shift register.  An outgoing word passes one multiplexer.  `o.ready` drives a few registers
-    and no word.
+    it, as it does before a shift register.  An outgoing word passes one multiplexer.  `i.valid` and `o.ready` drive
+    a few registers and no word.
     """
 
     DEPTH = 2
@@ -224,6 +224,6 @@ class Pair(wiring.Component):
         pop = used_places(m, used, push, self.o.ready)
         m.d.sync += [written.eq(written ^ push), read.eq(read ^ pop)]
         for k, word in enumerate(words):
-            with m.If(push & (written == k)):
+            with m.If(self.i.ready & (written == k)):  # also while it is not valid: the place is free
                 m.d.sync += word.eq(self.i.payload)
         return m
