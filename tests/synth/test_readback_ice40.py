@@ -162,6 +162,8 @@ PROBLEMS: list[tuple[str, Callable[[Changer], BankBit], str]] = [
      r"logic tile .* LC_\d: has a table 0001, and nothing takes its output"),
     ("a flip-flop in an unused cell", lambda c: c.setting(*cell_bit(c, lambda bits: bits == 0, 9)),
      "has a flip-flop, and nothing takes its output"),
+    ("a carry behind the end of a chain", lambda c: c.setting((5, 7), "LC_7", 8),
+     "logic tile 5,7 LC_7: has a carry, and nothing takes it"),
     ("a switch that connects nothing", lambda c: c.tile_bit((1, 1), 0, 14), r"connects nothing|nothing takes it"),
     ("a bit that is none", lambda c: (0, 335, 690), "pad 13,31,0.*|global wire|is set, and nothing explains it"),
     ("no input", lambda c: c.setting((13, 0), "IoCtrl.IE_0"), "IOB_1: has an input that is taken, and its"),

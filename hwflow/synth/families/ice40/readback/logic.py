@@ -13,6 +13,8 @@ CELLS, INPUTS = 8, 4
 #: mistake with what wrote it, so `family.TABLE_BITS`, with which new weights are written, is not used.
 TABLE = (4, 14, 15, 5, 6, 16, 17, 7, 3, 13, 12, 2, 1, 11, 10, 0)
 CARRY, REGISTER, SET, AT_ONCE = 8, 9, 18, 19
+#: The table whose output is its last input.
+PASSES = 0xFF00
 
 
 def read_logic(die: Die) -> None:
@@ -24,8 +26,10 @@ def read_logic(die: Die) -> None:
 
 def read_tile(die: Die, tile: TileBits) -> None:
     cells = [LogicCell(die, tile, k) for k in range(CELLS)]
-    for cell in cells:
+    for cell, following in zip(cells, [*cells[1:], None], strict=True):
         cell.read()
+        if cell.carries and not (following and following.carries):
+            cell.require_carry_taken()
     start, set_ = die.wire(tile.place, "carry_in_mux"), tile.take("CarryInSet")
     die.defaults[start] = str(set_)
     if set_ and start in die.driven:
@@ -75,6 +79,13 @@ class LogicCell:
         elif self.table:
             fabric.problem(self.where, f"has a table {self.table:04X}, and nothing takes its output")
         self.read_register()
+
+    def require_carry_taken(self) -> None:
+        """A carry that no cell takes is that of the cell with which nextpnr ends a chain whose carry leaves it: its
+        table passes on the carry that comes, and it has no operands."""
+        ends = self.table == PASSES and not any(wire in self.die.driven for wire in self.inputs[1:3])
+        if self.carry not in self.die.taken and not ends:
+            self.die.fabric.problem(self.where, "has a carry, and nothing takes it")
 
     def read_register(self) -> None:
         """The flip-flop, of the kind that its modes and the wires of its tile say."""
