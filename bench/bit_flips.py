@@ -4,12 +4,12 @@ The small design of `tests/sim/small_board.py` is routed for the board.  Random 
 bitstream, whose checksum is made right again: bits of tiles that the design uses and contents of its memories.  Each is
 
 - reported: reading back says what is wrong, or the PLL makes another clock;
-- without effect: the netlist is the same, or differs in an entry of a table that no values of its inputs reach;
-- caught: the simulated netlist answers otherwise, or later, or not at all, on a good line or on one that loses bits;
-- not seen: it does the same in all cycles of that.
+- without effect: the netlist is the same, or differs in an entry of a table that no values of its inputs reach, or is
+  proved to give the same outputs, for all inputs and all cycles (`flip_proofs`);
+- caught: the simulated netlist does anything otherwise, or later, or nothing at all (`flip_play`);
+- undecided: neither.
 
-What follows says which cell is other than before; of a RAM that the design writes, these are contents from before its
-first word.
+What follows says which cell is other than before.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ import json
 import random
 import tempfile
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from hwflow_base.errors import HwflowError
 from hwflow_sim.board import CompiledBoard, SimulatedBoard, UartLine, compile_board, netlist_design, read_netlist
@@ -36,18 +36,16 @@ from hwflow.synth.families import FAMILIES
 from hwflow.synth.readback.of_board import pads_of, require_clock, require_pulls
 from hwflow.synth.top import CoreOnBoard
 from hwflow.synth.yosys_json import Module
-from tests.sim.small_board import IDENTITY, ROWS, answers, linked, noise, small_core
+from tests.sim.small_board import IDENTITY, small_core
 from tests.synth.bit_places import ICE40Bits
 from tests.synth.ecp5_bits import ECP5Bits
 from tests.synth.gowin_bits import GowinBits
 
+from .flip_play import play
+from .flip_proofs import proofs_of
 from .merged_netlists import VERILOG, can_merge, meaning_of, merged, reached
 
-#: All rows of the ROM but the first.
-DATA = noise(ROWS - 2)
-#: The share of bit times with the wrong level in the second part, and its seed.
-BAD_LINE = 3e-4, 5
-RESULTS = ("reported", "without effect", "caught", "not seen")
+RESULTS = ("reported", "caught", "without effect", "undecided")
 
 
 class Bits(Protocol):
@@ -71,6 +69,13 @@ FAMILY_BITS: dict[str, Callable[[Path, Board], Bits]] = {
     "ice40": lambda path, board: ICE40Bits(path, board.device),
     "ecp5": lambda path, board: ECP5Bits(path, board.device),
     "gowin": lambda path, board: GowinBits(path, str(board.chip))}
+
+
+class Other(NamedTuple):
+    """A bit, and the netlist with it turned."""
+
+    place: object
+    module: Module
 
 
 class Flips:
@@ -111,23 +116,27 @@ class Flips:
                                 reset_active_low=self.board.reset_active_low)
         return compile_board(design, folder=folder / "run", cache=self.folder / "cache", jobs=2)
 
-    def answers(self, compiled: CompiledBoard, number: int) -> bool:
-        """Whether netlist `number` answers as it should, and shows it."""
-        return self.played(compiled, number)[0]
-
-    def played(self, compiled: CompiledBoard, number: int) -> tuple[bool, object]:
-        """(whether the answers are right, all that was to be seen) of netlist `number`, on a good line and a bad."""
-        line, seen = UartLine(self.board.clock_mhz * 1e6 / self.board.transport.entry["baud"]), list[object]()
+    def played(self, compiled: CompiledBoard, number: int, wanted: Sequence[object] = ()) -> list[object]:
+        """All that is to be seen of netlist `number`, up to the first that is other than `wanted`, if it is that."""
+        options, seen = self.board.transport.facts().options, list[object]()
+        clock_hz = self.board.clock_mhz * 1e6
         try:
-            with SimulatedBoard(compiled, line=line, numbers={"netlist": number}) as simulated:
-                link = linked(simulated)
-                for data, bad in ((DATA, (0.0, 0)), (DATA[:40], (0.0, 0)), (DATA, BAD_LINE)):
-                    simulated.inject(*bad)
-                    seen.append(link.reset().design == IDENTITY and link.exchange(data) == answers(data))
-                    seen.append(simulated.facts)
+            with SimulatedBoard(compiled, line=UartLine(clock_hz / int(options["baud"])), numbers={"netlist": number}
+                                ) as simulated:
+                for thing in play(simulated, clock_hz, options):
+                    seen.append(thing)
+                    if wanted and seen != wanted[:len(seen)]:
+                        break
         except (LinkFailed, HwflowError) as error:
-            return False, str(error)
-        return all(seen[::2]), tuple(seen)
+            seen.append(str(error))
+        return seen
+
+    def wanted(self, compiled: CompiledBoard) -> list[object]:
+        """All that is to be seen of the base, which must be right."""
+        seen = self.played(compiled, 0)
+        if any(thing is False for thing in seen) or isinstance(seen[-1], str):
+            raise RuntimeError(f"the bitstream must answer rightly before any bit of it is turned, not {seen[-1]}")
+        return seen
 
 
 def routed(board: Board, folder: Path) -> Flips:
@@ -142,10 +151,13 @@ def problem_of(error: HwflowError) -> str:
     return lines[min(1, len(lines) - 1)].strip()
 
 
-def judged(flips: Flips, places: Sequence[object]) -> dict[object, tuple[str, str]]:
-    """For each bit the result, and why."""
-    found: dict[object, tuple[str, str]] = {}
-    differing: dict[int, tuple[object, Module]] = {}
+Found = dict[object, tuple[str, str]]
+
+
+def judged(flips: Flips, places: Sequence[object], seconds: float) -> Found:
+    """For each bit the result, and why; a proof takes at most `seconds`."""
+    found: Found = {}
+    differing: dict[int, Other] = {}
     for number, place in enumerate(places, 1):
         module = flips.netlist(place)
         if isinstance(module, str):
@@ -155,21 +167,29 @@ def judged(flips: Flips, places: Sequence[object]) -> dict[object, tuple[str, st
         elif meaning_of(reached(module)) == flips.reached:
             found[place] = "without effect", f"an entry that is never reached: {difference(flips, module)}"
         else:
-            differing[number] = place, module
-    together = {number: module for number, (_, module) in differing.items() if can_merge(flips.base, module)}
+            differing[number] = Other(place, module)
+    proved = proofs_of(flips.base, {number: other.module for number, other in differing.items()},
+                       MODELS[flips.board.family], flips.folder / "proofs", seconds)
+    for number, other in differing.items():
+        if how := proved.get(number):
+            found[other.place] = "without effect", f"proved by {how}: {difference(flips, other.module)}"
+    simulate(flips, {number: other for number, other in differing.items() if number not in proved}, found)
+    return found
+
+
+def simulate(flips: Flips, others: Mapping[int, Other], found: Found) -> None:
+    """Add the results of netlists that are neither reported nor proved to be without effect."""
+    together = {number: other.module for number, other in others.items() if can_merge(flips.base, other.module)}
     compiled = flips.compiled(merged(flips.base, together), flips.folder / "merged")
-    right, seen = flips.played(compiled, 0)
-    if not right:
-        raise RuntimeError("the bitstream must answer rightly before any bit of it is turned")
-    for number, (place, module) in differing.items():
+    wanted = flips.wanted(compiled)
+    for number, (place, module) in others.items():
         try:
             design = compiled if number in together else flips.compiled(module, flips.folder / f"alone{number}")
-            same = flips.played(design, number) == (right, seen)
+            seen = flips.played(design, number, wanted)
         except HwflowError as error:
             found[place] = "reported", problem_of(error)
             continue
-        found[place] = "not seen" if same else "caught", difference(flips, module)
-    return found
+        found[place] = "undecided" if seen == wanted else "caught", difference(flips, module)
 
 
 def difference(flips: Flips, module: Module) -> str:
@@ -195,10 +215,11 @@ def main() -> None:
     parser.add_argument("--build", type=Path, required=True)
     parser.add_argument("--count", type=int, default=300)
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--seconds", type=float, default=60, help="of the proof that a bit is without effect")
     options = parser.parse_args()
     flips = routed(load_board(options.board), options.build)
     places = random.Random(options.seed).sample(list(flips.bits.places()), options.count)
-    found = judged(flips, places)
+    found = judged(flips, places, options.seconds)
     for place, (result, why) in found.items():
         print(f"{result}: {flips.bits.name(place)}: {why}")
     counts = Counter(result for result, _ in found.values())

@@ -7,8 +7,10 @@ and bit; cells have the same names in all netlists.
 from __future__ import annotations
 
 import copy
+import re
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
+from graphlib import CycleError, TopologicalSorter
 
 from hwflow.synth.yosys_json import Bit, Cell, Module
 
@@ -26,6 +28,9 @@ endmodule
 #: The parameter of a table, and its inputs from the lowest on.
 TABLES = {"SB_LUT4": ("LUT_INIT", ("I0", "I1", "I2", "I3")), "LUT4": ("INIT", ("A", "B", "C", "D"))}
 
+#: Cells whose outputs do not follow their inputs in the same cycle, or are not followed further.
+LATER = re.compile(r"\w*DFF\w*|TRELLIS_FF|SB_RAM40_4K|SB_SPRAM256KA|DP16KD|SDPX?9?B|pROM(X9)?|SB_MAC16|SB_IO|"
+                   r"MULT\w+|ALU54B|\w*PLL\w*|FLASH\w*")
 Driver = tuple[str, str, int] | str
 
 
@@ -74,6 +79,51 @@ def can_be(nets: Sequence[Bit], entry: int) -> bool:
     """Whether inputs that are these nets can have the values of `entry`."""
     levels: dict[Bit, int] = {"0": 0, "1": 1}
     return all(levels.setdefault(net, entry >> k & 1) == entry >> k & 1 for k, net in enumerate(nets))
+
+
+def read_at_once(cell: Cell) -> list[Bit]:
+    """The nets on which an output of a cell depends in the same cycle: none of a register, a memory or a block, and of
+    a table those on which it depends."""
+    if LATER.fullmatch(cell["type"]):
+        return []
+    pins = {pin: bits for pin, bits in cell["connections"].items() if cell["port_directions"][pin] != "output"}
+    if cell["type"] in TABLES:
+        name, inputs = TABLES[cell["type"]]
+        bits = cell["parameters"][name][::-1]
+        pins = {pin: pins[pin] for k, pin in enumerate(inputs) if pin in pins and any(
+            bits[entry] != bits[entry ^ 1 << k] for entry in range(len(bits)))}
+    return [bit for bits in pins.values() for bit in bits]
+
+
+def feeders(module: Module) -> dict[str, set[str]]:
+    """For each cell those whose outputs it passes on in the same cycle."""
+    drivers = drivers_of(module)
+    return {name: {str(driver[0]) for bit in read_at_once(cell) if isinstance(driver := drivers[bit], tuple)
+                   and driver[0] != "port"} for name, cell in module["cells"].items()}
+
+
+def without_circles(base: Module, others: Mapping[int, Module]) -> list[dict[int, Module]]:
+    """The netlists in groups, in each of which choices make no circle of cells without a register, whatever is chosen.
+    One that has a circle itself is in none."""
+    groups: list[tuple[dict[str, set[str]], dict[int, Module]]] = []
+    for number, other in others.items():
+        added = feeders(other)
+        for graph, group in [*groups, (feeders(base), {})]:
+            both = {name: graph.get(name, set()) | added.get(name, set()) for name in {**graph, **added}}
+            if not is_circular(both):
+                graph |= both
+                group[number] = other
+                groups += [] if any(graph is each for each, _ in groups) else [(graph, group)]
+                break
+    return [group for _, group in groups]
+
+
+def is_circular(graph: Mapping[str, set[str]]) -> bool:
+    try:
+        TopologicalSorter(graph).prepare()
+    except CycleError:
+        return True
+    return False
 
 
 def can_merge(base: Module, other: Module) -> bool:

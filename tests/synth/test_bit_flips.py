@@ -107,9 +107,10 @@ def test_what_computes_something_else_is_caught(flips: Flips) -> None:
         others[name] = netlist
     numbered = dict(enumerate(others.values(), 1))
     compiled = flips.compiled(merged(flips.base, numbered), flips.folder / "merged")
-    assert flips.answers(compiled, 0)
-    answers = {name: flips.answers(compiled, number) for number, name in enumerate(others, 1)}
-    assert answers == dict.fromkeys(others, False)
+    wanted = flips.wanted(compiled)
+    assert flips.played(compiled, 0, wanted) == wanted
+    same = {name: flips.played(compiled, number, wanted) == wanted for number, name in enumerate(others, 1)}
+    assert same == dict.fromkeys(others, False)
 
 
 def test_a_carry_that_is_off_is_reported(flips: Flips) -> None:
