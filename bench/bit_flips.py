@@ -215,7 +215,7 @@ def main() -> None:
     parser.add_argument("--build", type=Path, required=True)
     parser.add_argument("--count", type=int, default=300)
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--seconds", type=float, default=60, help="of the proof that a bit is without effect")
+    parser.add_argument("--seconds", type=float, default=600, help="of each proof that bits are without effect")
     options = parser.parse_args()
     flips = routed(load_board(options.board), options.build)
     places = random.Random(options.seed).sample(list(flips.bits.places()), options.count)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import NamedTuple
@@ -16,10 +16,10 @@ from proofs.methods import abc_files
 from proofs.programs import Clock, OutOfTime, Programs, find_programs
 
 from .merged_netlists import can_merge, meaning_of, merged, without_circles
-from .side_by_side import BLOCKS, NotComparable, flat, make_circuit
+from .side_by_side import BLOCKS, Memory, NotComparable, flat, make_circuit
 
 #: Equal registers of both copies become one (scorr), and for what is left an invariant is looked for (PDR).
-SEARCH = "scorr;write_aiger left.aig;pdr -T {seconds}"
+SEARCH = "scorr;write_aiger left.aig;pdr -T 10"
 #: Bits from a word to the next in the contents of a memory, as the models of cells take them.
 WORD_BITS = {"SB_RAM40_4K": 16, "DP16KD": 20, "pROM": 32, "SDPB": 32, "pROMX9": 36, "SDPX9B": 36}
 INPUT = re.compile(r"input (\d+) (\d+) (\w+)")
@@ -35,25 +35,39 @@ class Word(NamedTuple):
 
 def proofs_of(base: Module, others: Mapping[int, Module], models: CellModels, folder: Path, seconds: float
               ) -> dict[int, str]:
-    """How it is proved that netlists do what `base` does, of those of which it is; each is tried for `seconds`."""
+    """How it is proved that netlists do what `base` does, of those of which it is; each search takes `seconds`."""
     words = {number: word for number, other in others.items() if (word := turned_word(base, other, models))}
     logic = {number: other for number, other in others.items() if number not in words and of_logic(base, other)}
-    if not words and not logic:
-        return {}
+    by_cell: dict[str, list[int]] = {}
+    for number, word in words.items():
+        by_cell.setdefault(word.cell, []).append(number)
+    groups = without_circles(base, logic) or ([{}] if words else [])
+    most = max(map(len, by_cell.values()), default=1)
     programs, found = find_programs(), dict[int, str]()
-    for count, chosen in enumerate([*without_circles(base, logic), *([{}] if words else [])]):
+    for count, group in enumerate(groups):
         place = folder / str(count)
         try:
-            memories = make_circuit(flat(merged(base, chosen), models, place, programs), place, programs)
+            memories = make_circuit(flat(merged(base, group), models, place, programs), most, place, programs)
         except NotComparable as error:
             print(f"no proofs: {error}")
             continue
-        question = Question(place, programs, memories)
-        asked = {number: {"pick": 1 << at} for at, number in enumerate(chosen)} or {
-            number: question.of_word(word) for number, word in words.items()}
-        answers = {number: question.holds(f"netlist{number}", values, seconds) for number, values in asked.items()}
-        found |= {number: how for number, how in answers.items() if how}
+        question = Question(place, programs)
+        asked = {(number,): {"pick": 1 << at} for at, number in enumerate(group)}
+        if not count:
+            asked |= {tuple(numbers): of_words(memories, [words[number] for number in numbers], most)
+                      for numbers in by_cell.values()}
+        for numbers, values in asked.items():
+            if how := question.holds(f"netlist{numbers[0]}", values, seconds):
+                found |= dict.fromkeys(numbers, how)
     return found
+
+
+def of_words(memories: Sequence[Memory], words: Sequence[Word], count: int) -> dict[str, int | None]:
+    """The inputs that turn any bits of `words`, all of one cell, in a circuit for `count` of them."""
+    at, memory = next((at, memory) for at, memory in enumerate(memories)
+                      if memory.name.partition(".")[0] == words[0].cell)
+    places = sum(words[min(k, len(words) - 1)].word << k * memory.abits for k in range(count))
+    return {"turned": 1 << at, "words": places, "bits": None}
 
 
 def changed_cells(base: Module, other: Module) -> list[str]:
@@ -72,20 +86,26 @@ def of_logic(base: Module, other: Module) -> bool:
 def turned_word(base: Module, other: Module, models: CellModels) -> Word | None:
     """The word that is other, where nothing else is."""
     names = changed_cells(base, other)
-    old, new = (module["cells"].get(names[0]) if len(names) == 1 else None for module in (base, other))
-    if not old or not new or old["type"] not in models.blocks or without_contents(old, models) != without_contents(
-            new, models) or meaning_of(base)[1] != meaning_of(other)[1]:
+    if len(names) != 1 or meaning_of(base)[1] != meaning_of(other)[1]:
         return None
-    before, after = contents(old, models), contents(new, models)
-    places = [place for place, (one, two) in enumerate(zip(before, after, strict=True)) if one != two]
-    width = WORD_BITS[old["type"]]
+    (name,) = names
+    if not all(name in module["cells"] for module in (base, other)):
+        return None
+    old, new = base["cells"][name], other["cells"][name]
+    if old["type"] not in models.blocks or without_contents(base, name, models) != without_contents(
+            other, name, models):
+        return None
+    width, bits = WORD_BITS[old["type"]], zip(contents(old, models), contents(new, models), strict=True)
+    places = [place for place, (one, two) in enumerate(bits) if one != two]
     words = {place // width for place in places}
-    return Word(names[0], words.pop(), sum(1 << place % width for place in places)) if len(words) == 1 else None
+    return Word(name, words.pop(), sum(1 << place % width for place in places)) if len(words) == 1 else None
 
 
-def without_contents(cell: Cell, models: CellModels) -> tuple[object, ...]:
-    return cell["type"], {pin: len(bits) for pin, bits in cell["connections"].items()}, {
-        key: value for key, value in cell["parameters"].items() if not models.contents.fullmatch(key)}
+def without_contents(module: Module, name: str, models: CellModels) -> object:
+    """The meaning of a memory but for its contents."""
+    cell = module["cells"][name]
+    kept = {key: value for key, value in cell["parameters"].items() if not models.contents.fullmatch(key)}
+    return meaning_of({**module, "cells": {**module["cells"], name: {**cell, "parameters": kept}}})[0][name]
 
 
 def contents(cell: Cell, models: CellModels) -> str:
@@ -100,12 +120,6 @@ class Question:
 
     folder: Path
     programs: Programs
-    memories: list[str]
-
-    def of_word(self, word: Word) -> dict[str, int]:
-        """The inputs that turn it."""
-        (at,) = (k for k, name in enumerate(self.memories) if name.partition(".")[0] == word.cell)
-        return {"turned": 1 << at, "word": word.word, "bits": word.bits}
 
     def circuit(self) -> tuple[Circuit, dict[str, list[int]]]:
         """The circuit, and the number of each of its inputs by name and bit."""
@@ -116,11 +130,11 @@ class Question:
         return read_aiger(self.folder / "circuit.aig"), {
             name: [bits[k] for k in sorted(bits)] for name, bits in found.items()}
 
-    def holds(self, name: str, values: Mapping[str, int], seconds: float) -> str | None:
-        """How it is proved that both copies are the same with these values of inputs, None where it is not."""
+    def holds(self, name: str, values: Mapping[str, int | None], seconds: float) -> str | None:
+        """How it is proved that both copies are the same with these values of inputs, None for any; None where not."""
         circuit, inputs = self.circuit()
-        values = {"turned": 0, "pick": 0, "word": 0, "bits": 0, **values}
-        constants = {inputs[port][bit]: value >> bit & 1 for port, value in values.items()
+        values = {"turned": 0, "pick": 0, "words": 0, "bits": 0, **values}
+        constants = {inputs[port][bit]: value >> bit & 1 for port, value in values.items() if value is not None
                      for bit in range(len(inputs.get(port, ())))}
         write_aiger(with_constants(circuit, constants), self.folder / f"{name}.aig")
         (self.folder / "left.aig").unlink(missing_ok=True)

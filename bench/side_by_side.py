@@ -1,12 +1,12 @@
 """A netlist twice in one circuit, with the same inputs: can what is other in the second ever be seen from outside?
 
-The first copy is the base.  The second is the base with one of its choices (`merged_netlists`), or with other bits in a
-word of one of its memories when it starts.  Tables, carries and registers are in both copies.  Memories and blocks, as
+The first copy is the base.  The second is the base with one of its choices (`merged_netlists`), or with other bits in
+words of one of its memories when it starts.  Tables, carries and registers are in both copies.  Memories and blocks, as
 multipliers and PLLs, are in neither: what they give is an input of the circuit, anything in each step, and the same for
 both copies as long as both ask for the same.  So what is proved holds whatever they hold and compute.
 
 - A block's inputs must be the same in both copies, always.
-- Of a memory the copies may differ in one word.  The circuit knows the bits that differ, follows them when the word is
+- Of a memory the copies may differ in some words.  The circuit knows the bits that differ, follows them when a word is
   written, and lets the second copy read them.  All else that is written must be the same, at the same address.  Reads
   at addresses that differ give anything.
 - Output ports must be the same, always.
@@ -22,6 +22,7 @@ import json
 import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path
+from typing import NamedTuple
 
 from hwflow_sim.cells import CellModels
 
@@ -61,6 +62,14 @@ WORDS = Path(__file__).parent / "words.v"
 
 class NotComparable(Exception):
     """The circuit cannot say whether these netlists are the same; the text says why."""
+
+
+class Memory(NamedTuple):
+    """A memory of the circuit: its name, bits of an address and of a word."""
+
+    name: str
+    abits: int
+    width: int
 
 
 def flat(netlist: Module, models: CellModels, folder: Path, programs: Programs) -> Module:
@@ -117,20 +126,22 @@ def write_module(path: Path, module: Module) -> None:
     path.write_text(json.dumps({"modules": {"top": {**module, "attributes": {"top": f"{1:032b}"}}}}))
 
 
-def make_circuit(module: Module, folder: Path, programs: Programs) -> list[str]:
-    """Write `circuit.aig` and `circuit.map`, the circuit of a module that `flat` made; the names of its memories, in
-    the order of the bits of its input `turned`."""
-    twice = Twice(module)
+def make_circuit(module: Module, count: int, folder: Path, programs: Programs) -> list[Memory]:
+    """Write `circuit.aig` and `circuit.map`, the circuit of a module that `flat` made, in which `count` words of a
+    memory can be other; its memories, in the order of the bits of its input `turned`."""
+    twice = Twice(module, count)
     write_module(folder / "twice.json", twice.circuit())
     (folder / "words.v").write_text(WORDS.read_text())
     run_yosys(programs, folder, "circuit", CIRCUIT)
-    return list(twice.turned)
+    return [Memory(name, number_of(cell, "ABITS"), number_of(cell, "WIDTH")) for name, cell in module["cells"].items()
+            if name in twice.turned]
 
 
 class Twice:
     """Two copies of `module`, which `flat` made."""
 
-    def __init__(self, module: Module):
+    def __init__(self, module: Module, count: int):
+        self.count = count
         self.module, self.shift, self.next = module, highest(module) + 1, 2 * highest(module) + 4
         self.cells: dict[str, Cell] = {}
         self.ports: dict[str, Port] = {}
@@ -149,8 +160,8 @@ class Twice:
                       if value in "01"}
         self.clock, self.first = self.new(), self.new()
         memories = [cell for cell in module["cells"].values() if cell["type"] == "$mem_v2"]
-        self.word, self.bits = (self.some(max((number_of(cell, name) for cell in memories), default=1))
-                                for name in ("ABITS", "WIDTH"))
+        self.words, self.bits = (self.some(count * max((number_of(cell, name) for cell in memories), default=1))
+                                 for name in ("ABITS", "WIDTH"))
 
     def new(self) -> int:
         self.next += 1
@@ -188,7 +199,7 @@ class Twice:
                  {"A": [one for one, _ in self.same], "B": [two for _, two in self.same]}, {"Y": [end]})
         self.ports["differs"] = {"direction": "output", "bits": [end]}
         for name, bits in (("clock", [self.clock]), ("anything", self.given), ("ticks", [*self.ticks.values()]),
-                           ("turned", [*self.turned.values()]), ("word", self.word), ("bits", self.bits)):
+                           ("turned", [*self.turned.values()]), ("words", self.words), ("bits", self.bits)):
             self.ports[name] = {"direction": "input", "bits": list(bits)}
         names: dict[str, NetName] = {
             f"start.{bit}": {"hide_name": 1, "bits": [bit], "attributes": {"init": value}}
@@ -253,14 +264,14 @@ class Twice:
         self.given += given + others
         self.turned[name], self.same = turned, [*self.same, (end, "0")]
         pins: dict[str, list[Bit]] = {
-            "clock": [self.clock], "first": [self.first], "turned": [turned], "word": self.word[:abits],
-            "bits": self.bits[:width], "given": given, "other": others, "ticks": [*ticks] or ["0"]}
+            "clock": [self.clock], "first": [self.first], "turned": [turned], "words": self.words[:self.count * abits],
+            "bits": self.bits[:self.count * width], "given": given, "other": others, "ticks": [*ticks] or ["0"]}
         for pin, source in (("read_address", "RD_ADDR"), ("write_address", "WR_ADDR"), ("data", "WR_DATA"),
                             ("enable", "WR_EN")):
             bits = nets[source] or ["0"] * (abits if pin == "write_address" else width)
             pins |= {f"{pin}0": bits, f"{pin}1": self.other(bits)}
-        self.put(f"in.{name}", "hwflow_word",
-                 {"ABITS": abits, "WIDTH": width, "READS": reads, "WRITES": max(writes, 1)}, pins,
+        self.put(f"in.{name}", "hwflow_words",
+                 {"ABITS": abits, "WIDTH": width, "READS": reads, "WRITES": max(writes, 1), "COUNT": self.count}, pins,
                  {"read0": nets["RD_DATA"], "read1": self.other(nets["RD_DATA"]), "differs": [end]})
 
 
