@@ -17,6 +17,7 @@ from __future__ import annotations
 import argparse
 import json
 import random
+import re
 import tempfile
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
@@ -216,14 +217,23 @@ def main() -> None:
     parser.add_argument("--count", type=int, default=300)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--seconds", type=float, default=600, help="of each proof that bits are without effect")
+    parser.add_argument("--again", type=Path, help="what an earlier run printed: only the bits that it left undecided")
     options = parser.parse_args()
     flips = routed(load_board(options.board), options.build)
     places = random.Random(options.seed).sample(list(flips.bits.places()), options.count)
+    if options.again:
+        left = undecided_in(options.again)
+        places = [place for place in places if flips.bits.name(place) in left]
     found = judged(flips, places, options.seconds)
     for place, (result, why) in found.items():
         print(f"{result}: {flips.bits.name(place)}: {why}")
     counts = Counter(result for result, _ in found.values())
     print(f"{options.board}: {len(found)} bits: " + ", ".join(f"{counts[result]} {result}" for result in RESULTS))
+
+
+def undecided_in(log: Path) -> frozenset[str]:
+    """The names of the bits that an earlier run left undecided, of what it printed."""
+    return frozenset(re.findall(r"^undecided: (.*?): ", log.read_text(), re.MULTILINE))
 
 
 if __name__ == "__main__":

@@ -25,9 +25,9 @@ module {CHOICE} (input BASE, OTHER, output O);
 endmodule
 """
 
-#: The parameter of a table, and its inputs from the lowest on.
-TABLES = {"SB_LUT4": ("LUT_INIT", ("I0", "I1", "I2", "I3")), "LUT4": ("INIT", ("A", "B", "C", "D"))}
-
+#: The parameter of a table, and which bit of its address each input is: SB_LUT4, LUT1 to LUT4 of both other families.
+TABLES = {"SB_LUT4": "LUT_INIT", **{f"LUT{inputs}": "INIT" for inputs in (1, 2, 3, 4)}}
+ADDRESS = {**{name: k for k, name in enumerate("ABCD")}, **{f"I{k}": k for k in range(4)}}
 #: Cells whose outputs do not follow their inputs in the same cycle, or are not followed further.
 LATER = re.compile(r"\w*DFF\w*|TRELLIS_FF|SB_RAM40_4K|SB_SPRAM256KA|DP16KD|SDPX?9?B|pROM(X9)?|SB_MAC16|SB_IO|"
                    r"MULT\w+|ALU54B|\w*PLL\w*|FLASH\w*")
@@ -67,12 +67,21 @@ def reached(module: Module) -> Module:
     found = copy.deepcopy(module)
     for cell in found["cells"].values():
         if cell["type"] in TABLES:
-            name, pins = TABLES[cell["type"]]
-            nets = [cell["connections"].get(pin, ["0"])[0] for pin in pins]
+            name = TABLES[cell["type"]]
             bits = cell["parameters"][name]
+            nets = address_of(cell)
             cell["parameters"][name] = "".join(
                 bit if can_be(nets, len(bits) - 1 - k) else "0" for k, bit in enumerate(bits))
     return found
+
+
+def address_of(cell: Cell) -> list[Bit]:
+    """The nets of the inputs of a table, the lowest first; one that is open is 0."""
+    nets: list[Bit] = ["0"] * 4
+    for pin, bits in cell["connections"].items():
+        if pin in ADDRESS:
+            nets[ADDRESS[pin]] = bits[0]
+    return nets
 
 
 def can_be(nets: Sequence[Bit], entry: int) -> bool:
@@ -86,13 +95,12 @@ def read_at_once(cell: Cell) -> list[Bit]:
     a table those on which it depends."""
     if LATER.fullmatch(cell["type"]):
         return []
-    pins = {pin: bits for pin, bits in cell["connections"].items() if cell["port_directions"][pin] != "output"}
     if cell["type"] in TABLES:
-        name, inputs = TABLES[cell["type"]]
-        bits = cell["parameters"][name][::-1]
-        pins = {pin: pins[pin] for k, pin in enumerate(inputs) if pin in pins and any(
-            bits[entry] != bits[entry ^ 1 << k] for entry in range(len(bits)))}
-    return [bit for bits in pins.values() for bit in bits]
+        bits = cell["parameters"][TABLES[cell["type"]]][::-1]
+        return [net for k, net in enumerate(address_of(cell)) if any(
+            bits[entry] != bits[entry ^ 1 << k] for entry in range(len(bits)) if entry ^ 1 << k < len(bits))]
+    return [bit for pin, bits in cell["connections"].items() if cell["port_directions"][pin] != "output"
+            for bit in bits]
 
 
 def feeders(module: Module) -> dict[str, set[str]]:

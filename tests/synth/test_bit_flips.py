@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import copy
 import lzma
+from collections.abc import Sequence
 
 import pytest
 from hwflow_base.errors import MissingTool
@@ -67,6 +68,17 @@ def test_entries_that_are_never_reached() -> None:
                             "connections": {"I0": [2], "I1": ["1"], "I2": [2], "I3": [9], "O": [3]}}
     assert reached(base)["cells"]["one"]["parameters"]["LUT_INIT"] == "1000010010000100"
     assert base["cells"]["one"]["parameters"]["LUT_INIT"] == "1" * 16
+
+
+@pytest.mark.parametrize("pins", ["ABCD", ("I0", "I1", "I2", "I3")])
+def test_tables_of_other_families(pins: Sequence[str]) -> None:
+    """Inputs have the names of their family; the highest is a level."""
+    base = module()
+    base["cells"]["one"] = {
+        "type": "LUT4", "parameters": {"INIT": "1" * 16}, "attributes": {},
+        "port_directions": {**dict.fromkeys(pins, "input"), "Z": "output"},
+        "connections": {**{pin: [net] for pin, net in zip(pins, (2, 3, 4, "0"), strict=True)}, "Z": [5]}}
+    assert reached(base)["cells"]["one"]["parameters"]["INIT"] == "0" * 8 + "1" * 8
 
 
 @pytest.fixture(scope="module")
