@@ -130,9 +130,8 @@ NARROW, WIDE, MACRO = 9, 18, 4
 class GowinMultipliers(Multipliers):
     """Latency 3: operand, pipeline and output register of the block.
 
-    Two neighbours in a block share the signs of their operands, and nextpnr gives a place that it has taken to no other
-    multiplier: it seeks without an end where a few are of other signs.  So an operand without a sign that leaves a bit
-    of the block has one, which is never set, and all are alike.
+    Two neighbours in a block share the signs of their operands.  An operand without a sign that leaves a bit of the
+    block is given one, which is never set, so that any two can be neighbours.
     """
 
     def elaborate(self, platform):
@@ -223,8 +222,8 @@ class Gowin(Technology):
     """GW1N and GW1NR.  A multiplier is counted as a MULT9X9, and a MULT18X18 as a macro of four of them.
 
     A macro has four narrow multipliers or two wide ones, none of both kinds, and nextpnr moves none that it has placed:
-    each wide one may take a macro of its own before the narrow ones are placed.  A design that needs them in pairs (29
-    narrow ones and 3 wide ones) is placed for hours without an end.
+    each wide one may take a macro of its own before the narrow ones are placed.  For 29 narrow ones and 3 wide ones,
+    which fit in pairs, it finds no places.
     """
 
     name = "gowin"
