@@ -366,3 +366,15 @@ def test_the_narrow_products_of_ice40_share_blocks() -> None:
     costs = {(a, b): ICE40().multipliers_cost(count=5, a=Shape(a, signed=True), b=Shape(b)).dsp
              for a, b in itertools.product((8, 9), (8, 9))}
     assert costs == {(8, 8): 3, (8, 9): 5, (9, 8): 5, (9, 9): 5}
+
+
+@pytest.mark.parametrize(("a", "b", "kind", "signs"), [
+    (signed(8), unsigned(8), "MULT9X9", "11"), (unsigned(8), signed(9), "MULT9X9", "11"),
+    (unsigned(9), signed(9), "MULT9X9", "01"), (signed(18), unsigned(17), "MULT18X18", "11"),
+    (unsigned(18), unsigned(2), "MULT18X18", "01")])
+def test_multipliers_of_gowin_have_equal_signs_where_a_bit_is_left(a: Shape, b: Shape, kind: str, signs: str) -> None:
+    """Neighbours share their signs; a wide multiplier may have half a block, four narrow ones, for itself."""
+    text = rtlil.convert(Gowin().multipliers(count=3, a=a, b=b))
+    for port, sign in zip(("ASIGN", "BSIGN"), signs, strict=True):
+        assert text.count(f"connect \\{port} 1'{sign}\n") == text.count(f"cell \\{kind} ") == 3
+    assert Gowin().multipliers_cost(count=3, a=a, b=b).dsp == {"MULT9X9": 3, "MULT18X18": 12}[kind]
