@@ -101,6 +101,23 @@ def test_weights_stand_beside_their_multipliers(stages: int, multipliers: int, c
             assert distance(places[f"{path}.weights.bank{deep}_column{column}"], fed) < 48
 
 
+def test_no_memory_is_far_from_its_stage() -> None:
+    """A row of RAMs has no room for all that a stage of a whole row of multipliers has: its window, whose words a RAM
+    keeps in four columns, must not be what is sent to the other end of the device."""
+    cells = {}
+    for k in range(3):
+        cells |= {f"core.stage{k}_dense.array.bank{bank}.multiplier{n}": cell("MULT18X18D")
+                  for bank in range(4) for n in range(12)}
+        cells |= {f"core.stage{k}_dense.array.bank{bank}.weights.bank0_column{n}": cell("DP16KD")
+                  for bank in range(4) for n in range(12)}
+        cells |= {f"core.stage{k}_dense.window.ring.bank0_column{n}": cell("DP16KD") for n in range(4)}
+    places = checked(cells)
+    for k, column in itertools.product(range(3), range(4)):
+        first = [places[f"core.stage{k}_dense.array.bank0.multiplier{n}"] for n in range(12)]
+        ring = places[f"core.stage{k}_dense.window.ring.bank0_column{column}"]
+        assert min(distance(ring, site) for site in first) < 24
+
+
 def test_what_belongs_to_no_multiplier_is_left_to_nextpnr() -> None:
     others = {name: cell("DP16KD") for name in ("link.data.ram.bank0_column0", "core.stage77_pool.fold.bank0_column0",
                                                 "core.fork_stage1_conv.queue0.ram.bank0_column0")}
