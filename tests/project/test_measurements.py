@@ -7,7 +7,7 @@ import subprocess
 import pytest
 import yaml
 
-from bench import pages
+from bench import pages, routes
 from bench.__main__ import SECTIONS
 from bench.measurements import FOLDER, git, measurement, names, parsed, tables, written_text
 from tests.project.tree import ROOT
@@ -55,6 +55,23 @@ def test_a_section_of_the_bench_becomes_data() -> None:
     assert parsed(text) == [
         {"text": "29 of 31 are equal."},
         {"columns": ["model", "cycles", "share"], "rows": [["a", 92928, "1.50 %"], ["b", None, 0.5]]}]
+
+
+def test_the_median_of_the_seeds_leads_and_what_fell_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Clocks end at the device's limit, a seed that failed has none, and a fall of 5 % is a message."""
+    answer = {"seeds": [{"seed": k, "routed_mhz": mhz} for k, mhz in enumerate((98.0, None, 120.0, 60.0, 99.0), 1)],
+              "routed_mhz": 120.0, "usable_mhz": 100.0, "interval": 1000, "clocks": [], "seconds": {"layout": 2.5},
+              "tools": {"yosys": "yosys 1"},
+              **{key: {"used": 1, "available": 2} for key in ("lut", "ff", "dsp", "ram")}}
+    row = dict(zip(routes.HEADER, routes.cells(routes.Row("net", "net"), answer), strict=True))
+    assert [row[key] for key in ("MHz, median", "MHz, worst", "MHz, best", "frames/s")] == [
+        "98.0", "60.0", "100.0", "98000"]
+    assert row["seeds: MHz"] == "1: 98.0, 2: 0.0, 3: 120.0, 4: 60.0, 5: 99.0"
+    before = {"results": [{"columns": ["design", "frames/s"], "rows": [["net", 103_200], ["old", 7], ["same", 5]]}]}
+    monkeypatch.setattr(routes, "measurement", lambda name: before)
+    same = dict.fromkeys(routes.HEADER, "") | {"design": "same", "frames/s": "5"}
+    assert routes.compared([list(row.values()), list(same.values())]).endswith(
+        "since the last measurement: net 103 200 -> 98 000 (-5.0%); old is not measured.")
 
 
 def test_ages_are_those_of_git() -> None:
