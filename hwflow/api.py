@@ -250,18 +250,21 @@ def report(path: str | Path, data: str | Path | None = None, board: str | Path |
 
 def synthesize(quantized: Quantized, plan: hls.Plan, board: str | Path | Board = "ulx3s_85f",
                folder: str | Path = "build/synthesis", seed: int = 1, seeds: int = 1, jobs: int | None = None, *,
-               clock: float | str | None = None) -> SynthesisReport:
+               clock: float | str | None = None, route: int | None = None) -> SynthesisReport:
     """Write the bitstream for `board` into `folder`; the report has its clock and resources.
 
-    It places and routes with `seeds` seeds from `seed` on, `jobs` at a time, and keeps the fastest result.  `clock` is
-    the core's clock in MHz; None for the highest that the routed design allows; "board" for the oscillator's.
+    It places and routes with `seeds` seeds from `seed` on, `jobs` at a time, and keeps the fastest result; with
+    `route`, it routes only so many of them, those whose placements look fastest.  `clock` is the core's clock in MHz;
+    None for the highest that the routed design allows; "board" for the oscillator's.
     `hwflow.host.open(port, design=folder)` drives a board with this bitstream.
     """
     board = as_board(board)
     require_plan(quantized, plan, board)
     at_once = None if jobs is None else whole_number(jobs, "jobs", 1)
     first, count = whole_number(seed, "seed", 0), whole_number(seeds, "seeds", 1)
-    options, place = SynthesisOptions(first, count, at_once, megahertz(clock, "clock")), folder_of(folder)
+    most = None if route is None else whole_number(route, "route", 1)
+    options = SynthesisOptions(first, count, most, at_once, megahertz(clock, "clock"))
+    place = folder_of(folder)
     design = Pipeline.of_integers(quantized, board, plan=plan).design
     return synthesize_design(design, place, options, quantized=QUANTIZED,
                              keep=lambda: keep_integers(design, quantized, place))

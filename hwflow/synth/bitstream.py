@@ -36,7 +36,18 @@ from .options import ON_BOARD, SynthesisOptions
 from .paths import of_report, read_report, shortened
 from .placement import save_placement, saved_rom_cells
 from .report import REPORT, SynthesisReport, read_nextpnr_report
-from .seeds import PHASES, RULES, Attempt, Listener, default_jobs, from_seeds, place_and_route
+from .seeds import (
+    PHASES,
+    PLACED,
+    PLACING,
+    RULES,
+    Attempt,
+    Listener,
+    default_jobs,
+    from_seeds,
+    place_and_route,
+    promising,
+)
 from .structure import Structure, save_structure, structure_of
 from .toolchain import Job, nextpnr_of, tools_of_family, versions
 from .top import CoreOnBoard, TextOnBoard, leds_of, require_slow
@@ -60,7 +71,8 @@ def synthesize(design: CoreOnBoard | TextOnBoard, folder: Path, options: Synthes
 
     `options.seed` starts placement: the same seed and tools give the same result.  Of `seeds` of them, `seed`,
     `seed + 1` and so on, placed `jobs` at a time (by default as many as cores and free memory allow; one takes up to
-    2 GB for a large device), the one with the fastest clock is taken.  `clock` is the core's clock in MHz, made by a
+    2 GB for a large device), the one with the fastest clock is taken.  With `route`, all are placed and only so many
+    of them routed, those that look fastest.  `clock` is the core's clock in MHz, made by a
     PLL of a core; None takes the highest that the routed design bears, "board" the board's oscillator and no PLL.
     `placer` are knobs of nextpnr's placer.
 
@@ -68,8 +80,9 @@ def synthesize(design: CoreOnBoard | TextOnBoard, folder: Path, options: Synthes
     Raises MissingTool before anything starts, ToolFailed with the tool's message when one fails, of the seeds only
     when all do.
     """
-    if options.seeds < 1 or (options.jobs is not None and options.jobs < 1):
-        raise HwflowError(f"seeds and jobs must be at least 1, not {options.seeds} and {options.jobs}")
+    if min(options.seeds, options.jobs or 1, 1 if options.route is None else options.route) < 1 or options.jobs == 0:
+        raise HwflowError(f"seeds, route and jobs must be at least 1, not {options.seeds}, {options.route} and "
+                          f"{options.jobs}")
     board, clock = design.board, options.clock
     job = Job(board, folder.absolute(), tools_of_family(board.family), audience.progress, design.weights,
               audience.watch)
@@ -118,39 +131,66 @@ def keep_for_reweight(job: Job, text: str, structure: Structure) -> None:
     saved_rom_cells(job.folder, routed if routed.is_file() else layout, family)
 
 
-def make_layout(job: Job, options: SynthesisOptions) -> tuple[Attempt, ...]:
-    """seeds/seed<k>/ for each seed, and layout/, the best of them: every cell with its place and every net with its
-    wires, and nextpnr's report; there the PLL makes the clock that the design is to run at."""
-    seeds, clock_mhz = range(options.seed, options.seed + options.seeds), clock_mhz_of(options)
-    arguments = [*layout_arguments(job), *options.placer.arguments()]
-    suffix, pins = pins_of(job)
-    netlist = job.folder / "netlist" / "netlist.json"
+class Runs:
+    """nextpnr's runs of a design, each from a seed into a folder of its own."""
 
-    def make(folder: Path, seed: int, listener: Listener) -> None:
+    def __init__(self, job: Job, options: SynthesisOptions):
+        self.job, self.family = job, FAMILIES[job.board.family]
+        self.arguments = [*layout_arguments(job), *options.placer.arguments()]
+        self.netlist = job.folder / "netlist" / "netlist.json"
+        self.pins = pins_of(job)
+        self.several = options.seeds > 1
+        own = repr(self.family.cell_times)
+        self.key = digest(self.netlist, self.pins[1], *self.arguments, RULES, nextpnr_of(job).build, own, *REPORT_CODE)
+
+    def place(self, folder: Path, seed: int, listener: Listener) -> None:
+        """Only the placement, of which nothing but what nextpnr says is kept."""
+        self.run(folder, seed, listener, placing=True)
+        for path in folder.iterdir():
+            if path.name != PLACED:
+                path.unlink()
+
+    def route(self, folder: Path, seed: int, listener: Listener) -> None:
+        step = self.run(folder, seed, listener)
+        shorten_report(folder / "report.json", step, self.family.cell_times)
+        mend(folder / self.family.layout, self.family)
+
+    def run(self, folder: Path, seed: int, listener: Listener, *, placing: bool = False) -> str:
+        """nextpnr in `folder`; the name of the step."""
+        suffix, pins = self.pins
         (folder / f"top.{suffix}").write_text(pins)
-        step = PLACE if len(seeds) == 1 else f"{PLACE}, seed {seed}"
-        job.progress(f"{step}, with nextpnr: minutes for a large design")
-        with job.watch(listener.name, f"nextpnr {job.board.family}", netlist.stat().st_size, PHASES) as listener.work:
-            place_and_route(job, [*arguments, "--seed", str(seed)], folder, step, netlist, listener)
-        shorten_report(folder / "report.json", step, FAMILIES[job.board.family].cell_times)
-        mend(folder / FAMILIES[job.board.family].layout, FAMILIES[job.board.family])
-        shutil.copyfile(job.log(step), folder / "nextpnr.log")
+        what, kind, phases = PLACE, f"nextpnr {self.family.name}", PHASES
+        if placing:
+            what, kind, phases = "placement", f"{kind} placement", PLACING
+        step = f"{what}, seed {seed}" if self.several else what
+        self.job.progress(f"{step}, with nextpnr: minutes for a large design")
+        arguments = [*self.arguments, *(["--no-route"] if placing else []), "--seed", str(seed)]
+        with self.job.watch(listener.name, kind, self.netlist.stat().st_size, phases) as listener.work:
+            place_and_route(self.job, arguments, folder, step, self.netlist, listener)
+        shutil.copyfile(self.job.log(step), folder / PLACED)
+        return step
 
+
+def make_layout(job: Job, options: SynthesisOptions) -> tuple[Attempt, ...]:
+    """seeds/seed<k>/ for each seed that is routed, and layout/, the best of them: every cell with its place and every
+    net with its wires, and nextpnr's report; there the PLL makes the clock that the design is to run at."""
+    runs, folder = Runs(job, options), job.folder / SEEDS
+    seeds: Sequence[int] = range(options.seed, options.seed + options.seeds)
     jobs = default_jobs(len(seeds)) if options.jobs is None else options.jobs
     if len(seeds) > 1:
         job.progress(f"{len(seeds)} seeds, {min(jobs, len(seeds))} at a time; each takes 1 to 2 GB of memory for a "
                      "design that fills a large device: --jobs says how many at a time")
-    own = repr(FAMILIES[job.board.family].cell_times)
-    key = digest(netlist, pins, *arguments, RULES, nextpnr_of(job).build, own, *REPORT_CODE)
-    attempts = from_seeds(job, job.folder / SEEDS, seeds, jobs, key, make)
+    if options.route is not None and options.route < len(seeds):
+        seeds = promising(job, folder, seeds, jobs, runs.key, runs.place, options.route)
+    attempts = from_seeds(job, folder, seeds, jobs, runs.key, runs.route)
     limit_mhz = job.weights.core_limit_mhz if job.weights else None
-    best = job.folder / SEEDS / f"seed{best_of(attempts).seed}"
+    best, clock_mhz = folder / f"seed{best_of(attempts).seed}", clock_mhz_of(options)
 
-    def make_best(folder: Path) -> None:
-        copy_results(best, folder)
-        set_clock(folder, job.board, netlist, clock_mhz, limit_mhz)
+    def make_best(place: Path) -> None:
+        copy_results(best, place)
+        set_clock(place, job.board, runs.netlist, clock_mhz, limit_mhz)
 
-    key = digest(key, str(best_of(attempts).seed), best / MANIFEST, str(clock_mhz), str(limit_mhz),
+    key = digest(runs.key, str(best_of(attempts).seed), best / MANIFEST, str(clock_mhz), str(limit_mhz),
                  repr(job.board.clock_mhz))
     cached_step(job.folder / "layout", key, make_best)
     return attempts

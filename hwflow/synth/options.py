@@ -123,6 +123,9 @@ class SynthesisOptions:
     seeds: Annotated[int, Option(
         "Place and route with this many seeds, from --seed on, and keep the fastest result.", Section.ROUTING,
         parse=Range(1, MOST_SEEDS))] = 1
+    route: Annotated[int | None, Option(
+        "Of the seeds, route only the N whose placements look fastest; default: all.", Section.ROUTING, "N",
+        parse=Range(1, MOST_SEEDS), needs="seeds")] = None
     jobs: Annotated[int | None, Option(
         "How many seeds to route at a time; default: as cores and free memory allow (2 GB each).", Section.ROUTING,
         parse=Range(1))] = None

@@ -3,17 +3,29 @@
 from __future__ import annotations
 
 import json
+import math
+import re
 import threading
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from hwflow_base.errors import HwflowError, ToolFailed
+from hwflow_base.work import Audience
 
 from hwflow.synth import load_board, synthesize
 from hwflow.synth.bitstream import best_of
 from hwflow.synth.options import SynthesisOptions
-from hwflow.synth.seeds import NEXTPNR_MEMORY, Attempt, Listener, default_jobs, from_seeds
+from hwflow.synth.seeds import (
+    NEXTPNR_MEMORY,
+    PLACED,
+    Attempt,
+    Listener,
+    default_jobs,
+    expected_mhz,
+    from_seeds,
+    promising,
+)
 from hwflow.synth.toolchain import Job
 from hwflow.synth.top import TextOnBoard
 from tests.synth.blinky import blinky_text
@@ -104,6 +116,31 @@ def test_an_interrupt_ends_all_seeds_and_keeps_those_that_are_done(tmp_path: Pat
     assert (sorted(ran), sorted(ran_again)) == ([1, 2], [2, 3])
 
 
+def test_the_most_promising_placements(tmp_path: Path) -> None:
+    """Each seed is placed once; those that look fastest are taken in their order, and one that fails is not."""
+    said: list[str] = []
+    looks, ran = {1: 50.0, 2: 70.0, 4: 60.0}, []
+
+    def make(folder: Path, seed: int, listener: Listener) -> None:
+        ran.append(seed)
+        if seed not in looks:
+            raise ToolFailed("placement failed: no way")
+        (folder / PLACED).write_text(f"Info: Max frequency for clock 'core': {looks[seed]} MHz (FAIL at 100.00 MHz)\n"
+                                     "Info: Max frequency for clock  'a:b': 20.00 MHz (PASS at 12.00 MHz)\n")
+
+    run = job(tmp_path, said)
+    assert promising(run, tmp_path / "seeds", [1, 2, 3, 4], 2, "key", make, 2) == [2, 4]
+    assert said[-1] == ("what the placements promise: 1: 50 MHz, 2: 70 MHz, 3: failed, 4: 60 MHz; routed: 2, 4")
+    assert promising(run, tmp_path / "seeds", [4, 1], 2, "key", make, 1) == [4]
+    assert sorted(ran) == [1, 2, 3, 4]
+    with pytest.raises(ToolFailed, match=r"^placement failed: no way"):
+        promising(run, tmp_path / "seeds", [5, 6], 2, "key", make, 1)
+
+
+def test_a_design_without_paths_promises_any_clock() -> None:
+    assert expected_mhz("Info: Max delay <async> -> posedge clk: 3.24 ns\n") == math.inf
+
+
 def test_jobs_by_cores_and_memory() -> None:
     assert default_jobs(4, cores=8, memory=100 << 30) == 4
     assert default_jobs(8, cores=4, memory=100 << 30) == 4
@@ -139,8 +176,26 @@ def test_progress_now_and_then() -> None:
 
 
 def test_no_seeds(tmp_path: Path) -> None:
-    with pytest.raises(HwflowError, match=r"^seeds and jobs must be at least 1, not 0 and None$"):
+    with pytest.raises(HwflowError, match=r"^seeds, route and jobs must be at least 1, not 0, None and None$"):
         synthesize(TextOnBoard("", ICEBREAKER), tmp_path, SynthesisOptions(seeds=0))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("board", ["icebreaker", "ulx3s_25f", "tangnano9k"])
+def test_the_placement_that_looks_fastest_is_routed(board: str, tmp_path: Path) -> None:
+    """Its bitstream is that of its seed alone."""
+    target, said = load_board(board), list[str]()
+    need(target.family)
+    text = TextOnBoard(blinky_text(target, None), target)
+    best = synthesize(text, tmp_path / "best", SynthesisOptions(seeds=3, route=1, jobs=2),
+                      audience=Audience(said.append))
+    (attempt,) = best.seeds
+    (line,) = [line for line in said if line.startswith("what the placements promise: 1: ")]
+    looks = {int(seed): float(mhz) for seed, mhz in re.findall(r"(\d+): (\d+) MHz", line)}
+    assert sorted(looks) == [1, 2, 3]
+    assert looks[attempt.seed] == max(looks.values())
+    alone = synthesize(text, tmp_path / "alone", SynthesisOptions(seed=attempt.seed))
+    assert alone.bitstream.read_bytes() == best.bitstream.read_bytes()
 
 
 @pytest.mark.slow
