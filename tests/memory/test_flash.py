@@ -10,6 +10,8 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 import pytest
+from amaranth.hdl import ResetInserter, Signal
+from amaranth.sim import Simulator, SimulatorContext
 from hwflow_rtl.memory import FlashController, FlashError, FlashPads, FlashPart, MemoryPart, PartNumberError, flash_pins
 from hwflow_sim.flash import FlashLimits
 from hwflow_sim.memory_bench import FlashReads, TrafficResult, compile_reads
@@ -92,6 +94,31 @@ def test_a_chip_that_does_not_answer_as_it_should(reads: Programs, part: FlashPa
 def test_the_state_that_the_chip_was_left_in(reads: Programs, part: FlashPart, numbers: dict[str, int]) -> None:
     """Awake, in continuous read mode after a reset of the FPGA alone, with a bit QE that is fixed at 1, either chip."""
     require_right(reads(part).run(ONE_READ, CELLS, numbers=numbers), WORDS[:10])
+
+
+@pytest.mark.parametrize("late", [0, 10, QUAD.clocks.release - 1])
+def test_a_reset_while_the_chip_wakes_up(late: int) -> None:
+    """Chip select stays high for the whole time that the chip needs, counted from the release, not from the reset."""
+    reset, controller = Signal(), FlashController(part=QUAD)
+    sim = Simulator(ResetInserter(reset)(controller))
+    sim.add_clock(1e-8)
+
+    async def bench(ctx: SimulatorContext) -> None:
+        for edge in (0, 1, 0, 1):  # around what leaves continuous read mode, then around the release
+            await ctx.tick().until(controller.pins.cs_n == edge)
+        for _ in range(late):
+            await ctx.tick()
+        ctx.set(reset, 1)
+        await ctx.tick()
+        ctx.set(reset, 0)
+        high = late + 1
+        while ctx.get(controller.pins.cs_n):
+            await ctx.tick()
+            high += 1
+        assert high >= QUAD.clocks.release
+
+    sim.add_testbench(bench)
+    sim.run()
 
 
 @pytest.mark.parametrize(("limit", "value", "violation"), [

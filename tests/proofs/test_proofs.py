@@ -9,7 +9,9 @@ from amaranth.hdl import Signal
 from hwflow_rtl.io.link.bytes import ByteCrossing
 from hwflow_rtl.join.feed import Hold
 from hwflow_rtl.join.join import JoinStage
+from hwflow_rtl.memory.flash import FlashController
 from hwflow_rtl.memory.sdram import SdramBanks, SdramController
+from hwflow_rtl.memory.user_flash import UserFlashController
 from hwflow_rtl.rescale.requantizer import RequantizerDatapath
 from hwflow_rtl.rescale.thresholder import Thresholder
 from hwflow_rtl.stream.credit import CreditCounter
@@ -74,6 +76,10 @@ MUTANTS = (
            "refresh_interval + 1"),
     Mutant("SdramController: addresses, 2 banks", SdramController, "drive", "pins.ba.eq(banks.bank)",
            "pins.ba.eq(banks.row)"),
+    Mutant("FlashController: protocol, quad", FlashController, "elaborate", "init=longest - 1",
+           "init=clocks.deselect - 1"),  # a reset while the chip wakes up
+    Mutant("FlashController: protocol, dual", FlashController, "read_command", ">= mode_clocks // 2", ">= 0"),
+    Mutant("UserFlashController: 114 MHz, access 25 ns", UserFlashController, "elaborate", "place <= 1", "place <= 2"),
     Mutant("LineBuffer: 1 x 2 of 1 x 4, ring of 8", LineBuffer, "room", "shape.guard - 1", "shape.guard + 1"),
     Mutant("CreditCounter: 12 words, blocks of 4, slack 1, 4 at once", CreditCounter, "elaborate",
            "self.words - self.take * (1 + self.slack)", "self.words - self.take"),

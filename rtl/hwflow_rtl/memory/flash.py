@@ -153,7 +153,9 @@ class FlashController(wiring.Component):
         self.clock, self.sample, self.last = Signal(), Signal(), Signal()
         self.select, self.out, self.drive = Signal(), Signal(lines), Signal(lines)
         self.shift, self.count, self.came = Signal(32), Signal(5), Signal(ANSWER)
-        self.pause = Signal(range(max(clocks.deselect, clocks.release)), init=clocks.deselect - 1)
+        # A reset may come while the chip wakes up, and chip select is high until it has.
+        longest = max(clocks.deselect, clocks.release)
+        self.pause = Signal(range(longest), init=longest - 1)
         self.left, self.live = Signal(ceil_log2(part.words)), Signal()
         #: Clocks of a byte that are left.
         self.place = self.count[:exact_log2(clocks.worst_gap)]
