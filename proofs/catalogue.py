@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from .branches import BRANCH_PROOFS
 from .crossings import CROSSING_PROOFS
 from .flash import FLASH_PROOFS
 from .links import LINK_PROOFS
@@ -14,5 +15,5 @@ from .user_flash import USER_FLASH_PROOFS
 from .windows import WINDOW_PROOFS
 
 PROOFS: tuple[Provable, ...] = (
-    *STREAM_PROOFS, *CROSSING_PROOFS, *RESCALING_PROOFS, *WINDOW_PROOFS, *SDRAM_PROOFS,
+    *STREAM_PROOFS, *BRANCH_PROOFS, *CROSSING_PROOFS, *RESCALING_PROOFS, *WINDOW_PROOFS, *SDRAM_PROOFS,
     *FLASH_PROOFS, *USER_FLASH_PROOFS, *LINK_PROOFS, *NETLIST_PROOFS)

@@ -23,6 +23,7 @@ from hwflow_rtl.stream.word_join import WordJoin
 from hwflow_rtl.window.line_buffer import LineBuffer
 
 from proofs.__main__ import main
+from proofs.branches import LEAST, never_stops
 from proofs.catalogue import PROOFS
 from proofs.methods import Bound, Induction, Invariant, Verdict
 from proofs.netlists import FAMILIES, NetlistProof
@@ -59,8 +60,8 @@ MUTANTS = (
     Mutant("Queue: 8 words of 8 bits", Queue, "ring", "self.depth - 1", "self.depth"),
     Mutant("Fork: queues of 2, 2 words", Fork, "elaborate", "self.i.valid & Cat(*others).all()", "self.i.valid"),
     Mutant("Gearbox: 2 to 1 lanes", Split, "elaborate", "self.i.ready | self.o.ready", "self.o.ready"),
-    Mutant("Pair: 8 bits", Pair, "elaborate", "push & (written == k)", "push & (read == k)"),
-    Mutant("DeepQueue: 6 words of 1 bits", DeepQueue, "elaborate", "stored != places - 1", "stored != places"),
+    Mutant("Pair: 8 bits", Pair, "elaborate", "self.i.ready & (written == k)", "self.i.ready & (read == k)"),
+    Mutant("DeepQueue: 6 words of 1 bits", DeepQueue, "elaborate", "stored.is_(places - 1)", "stored.is_(places)"),
     Mutant("WordJoin: 1 to 2 lanes, chunks of 3", WordJoin, "elaborate", "place[-1] | chunk.last[0]", "place[-1]"),
     Mutant("Hold: 3 times", Hold, "elaborate", "[self.repeats]", "[self.repeats - 1]"),
     Mutant("JoinStage: two streams of 2 bits, a table", JoinStage, "elaborate", "taken, inner, ", "taken, inner + 1, "),
@@ -106,6 +107,15 @@ def test_a_broken_unit_is_caught(mutant: Mutant, programs: Programs, tmp_path: P
     assert answer.broken
     assert answer.trace is not None
     assert f"claim_{answer.broken[0]}" in answer.trace.read_text()
+
+
+@pytest.mark.slow
+def test_a_queue_that_is_a_word_too_short_is_caught(programs: Programs, tmp_path: Path) -> None:
+    """The least depth is proved; with one less the network stands still some time."""
+    answer = prove(Proof("Core", "too short", "it never stands still", lambda: never_stops(8, LEAST - 1), Induction(2)),
+                   tmp_path, programs).answer
+    assert (answer.verdict, answer.broken) == (Verdict.REFUTED, ("something_moves",))
+    assert answer.trace is not None
 
 
 def counter(claimed: int, assumed: int = 15, cover: int = 3) -> Scene:
