@@ -148,52 +148,80 @@ def partly(crc: Value, byte: Value, bits: Value) -> Value:
     return Array(steps)[bits]
 
 
+class Place:
+    """Where the packet that comes is, by our count of its bytes, and whether the receiver takes part in it."""
+
+    def __init__(self, inside: Inside, packet: Packet):
+        count, length = packet.count, packet.left
+        self.count, self.length, self.header, self.long = count, length, count < HEADER, length > SHAPE.payload
+        behind = ~self.header & ~self.long
+        self.payload = behind & (count < HEADER + length)
+        self.check = behind & (count >= HEADER + length) & (count < HEADER + CHECK + length)
+        self.end = behind & (count == HEADER + CHECK + length)
+        self.started, self.taken, self.closed = (inside.signal(name) for name in ("started", "taken", "closed"))
+
+
 def walks_with_us(s: Scene, unit: PacketReceiver, inside: Inside, packet: Packet, written: Signal) -> None:
     """What helps: the state of a `PacketReceiver` is what our count of bytes says."""
-    count, length, byte = packet.count, packet.left, unit.i.payload.byte
-    state, place, left, started, taken = (inside.signal(name) for name in (
-        "state", "place", "left", "started", "taken"))
-    header, long = count < HEADER, length > SHAPE.payload
-    payload = ~header & ~long & (count < HEADER + length)
-    check = ~header & ~long & (count >= HEADER + length) & (count < HEADER + CHECK + length)
-    end = ~header & ~long & (count == HEADER + CHECK + length)
-    closed = inside.signal("closed")
-    s.claim("closed", ~closed | ((count == 0) & ~started & ~inside["crc"].signal("done")))
+    at = Place(inside, packet)
+    said_what_we_heard(s, inside, packet, at)
+    counts_with_us(s, inside, packet, at)
+    sums_with_us(s, inside["crc"], unit.i.payload.byte, packet, at)
+    read_the_header(s, unit, inside, packet, at)
+    s.claim("written", at.closed | (written == Mux(at.header | ~at.taken | at.long, 0, Mux(
+        at.payload, at.count - HEADER, at.length))))
+
+
+def said_what_we_heard(s: Scene, inside: Inside, packet: Packet, at: Place) -> None:
+    """Of the packet before, in the cycle in which it is obeyed."""
     accepted = inside.signal("accepted")
-    s.claim("accepted", (accepted == packet.right) & (~accepted | closed))
+    s.claim("closed", ~at.closed | ((at.count == 0) & ~at.started & ~inside["crc"].signal("done")))
+    s.claim("accepted", (accepted == packet.right) & (~accepted | at.closed))
     for name, said in (("is_reset", packet.is_reset), ("is_data", packet.is_data), ("is_poll", packet.is_poll)):
         s.claim(f"{name}_said", said == (accepted & inside.signal(name)))
     s.claim("numbers_said", ~accepted | ((inside.signal("given_acknowledge") == packet.acknowledge) & (
         inside.signal("given_sequence") == packet.sequence)))
+
+
+def counts_with_us(s: Scene, inside: Inside, packet: Packet, at: Place) -> None:
+    """The bytes of header, payload and checksum."""
+    state, place, left = (inside.signal(name) for name in ("state", "place", "left"))
+    count, length, header, payload, check = at.count, at.length, at.header, at.payload, at.check
     s.claim("count", count <= HEADER + SHAPE.payload + CHECK + 1)
-    s.claim("state", Value.cast(state) == Mux(header, 0, Mux(payload, 1, Mux(check, 2, Mux(end, 3, 4)))))
+    s.claim("state", Value.cast(state) == Mux(header, 0, Mux(payload, 1, Mux(check, 2, Mux(at.end, 3, 4)))))
     s.claim("place", Mux(header, place == count, Mux(check, place == count - HEADER - length, ~(
         payload & (place != 0)))))
     s.claim("left", Mux(payload, left == HEADER + length - count, (count != HEADER - 1) | (
         left[:8] == packet.fields[3])))
-    s.claim("last", ~started | ~payload | (inside.signal("last") == (left == 1)))
-    s.claim("writes", ~started | (inside.signal("writes") == (taken & payload)))
-    crc = inside["crc"]
+    s.claim("last", ~at.started | ~payload | (inside.signal("last") == (left == 1)))
+    s.claim("writes", ~at.started | (inside.signal("writes") == (at.taken & payload)))
+
+
+def sums_with_us(s: Scene, crc: Inside, byte: Value, packet: Packet, at: Place) -> None:
+    """The checksum, which takes a bit in a cycle."""
     rest, good, step, runs, done = (crc.signal(name) for name in ("rest", "good", "count", "runs", "done"))
     bits = Signal(4, name="bits")
     s.m.d.comb += bits.eq(Mux(done, 8, Mux(runs, step, 0)))
-    at = Mux(check, count - HEADER - length, 0)
-    body = Mux(check & (at == 0), packet.crc, packet.body)
-    differs = (byte ^ ~body.word_select(at[:2], 8)) & ((1 << bits) - 1)[:8]
-    s.claim("bits", ~(runs & done) & (runs | (step == 0)) & ((runs | done) == started))
-    s.claim("rest", end | (~header & ~payload & ~check) | (rest == Mux(
-        check, (body >> (8 * at[:2] + bits))[:32], partly(packet.crc, byte, bits))))
-    s.claim("good", Mux(header | payload, good, ~(check | end) | (good == Mux(
-        check, ((at == 0) | packet.matched) & ~differs.any(), packet.matched))))
-    kind, empty = packet.fields[0], length == 0
+    place = Mux(at.check, at.count - HEADER - at.length, 0)
+    body = Mux(at.check & (place == 0), packet.crc, packet.body)
+    differs = (byte ^ ~body.word_select(place[:2], 8)) & ((1 << bits) - 1)[:8]
+    s.claim("bits", ~(runs & done) & (runs | (step == 0)) & ((runs | done) == at.started))
+    s.claim("rest", at.end | (~at.header & ~at.payload & ~at.check) | (rest == Mux(
+        at.check, (body >> (8 * place[:2] + bits))[:32], partly(packet.crc, byte, bits))))
+    s.claim("good", Mux(at.header | at.payload, good, ~(at.check | at.end) | (good == Mux(
+        at.check, ((place == 0) | packet.matched) & ~differs.any(), packet.matched))))
+
+
+def read_the_header(s: Scene, unit: PacketReceiver, inside: Inside, packet: Packet, at: Place) -> None:
+    """What its bytes said, as far as they are there."""
+    kind, empty, count = packet.fields[0], at.length == 0, at.count
     for name, code, is_right in (("is_reset", RESET, empty), ("is_data", DATA, ~empty), ("is_poll", POLL, empty)):
-        s.claim(name, (count == 0) | (inside.signal(name) == ((kind == code) & (header | is_right))))
+        s.claim(name, (count == 0) | (inside.signal(name) == ((kind == code) & (at.header | is_right))))
     s.claim("sequence", (count < 2) | (inside.signal("given_sequence") == packet.fields[1]))
     s.claim("acknowledge", (count < 3) | (inside.signal("given_acknowledge") == packet.fields[2]))
     s.claim("in_turn", (count < 2) | (inside.signal("in_turn") == (packet.fields[1] == unit.expected)))
-    s.claim("taken", header | ~taken | ((kind == DATA) & inside.signal("in_turn") & inside.signal("awake")))
-    s.claim("written", inside.signal("closed") | (written == Mux(header | ~taken | long, 0, Mux(
-        payload, count - HEADER, length))))
+    s.claim("taken", at.header | ~at.taken | (
+        (kind == DATA) & inside.signal("in_turn") & inside.signal("awake")))
 
 
 LINK_PROOFS = tuple(
