@@ -20,7 +20,7 @@ import random
 import re
 import tempfile
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple, Protocol
@@ -152,34 +152,38 @@ def problem_of(error: HwflowError) -> str:
     return lines[min(1, len(lines) - 1)].strip()
 
 
-Found = dict[object, tuple[str, str]]
+class Judgement(NamedTuple):
+    """What is found of a bit, one of RESULTS, and why."""
+
+    place: object
+    result: str
+    why: str
 
 
-def judged(flips: Flips, places: Sequence[object], seconds: float) -> Found:
-    """For each bit the result, and why; a proof takes at most `seconds`."""
-    found: Found = {}
+def judged(flips: Flips, places: Sequence[object], seconds: float) -> Iterator[Judgement]:
+    """The result for each bit, as soon as it is known; a proof takes at most `seconds`."""
     differing: dict[int, Other] = {}
     for number, place in enumerate(places, 1):
         module = flips.netlist(place)
         if isinstance(module, str):
-            found[place] = "reported", module
+            yield Judgement(place, "reported", module)
         elif meaning_of(module) == flips.meaning:
-            found[place] = "without effect", "the netlist is the same"
+            yield Judgement(place, "without effect", "the netlist is the same")
         elif meaning_of(reached(module)) == flips.reached:
-            found[place] = "without effect", f"an entry that is never reached: {difference(flips, module)}"
+            yield Judgement(place, "without effect", f"an entry that is never reached: {difference(flips, module)}")
         else:
             differing[number] = Other(place, module)
-    proved = proofs_of(flips.base, {number: other.module for number, other in differing.items()},
-                       MODELS[flips.board.family], flips.folder / "proofs", seconds)
-    for number, other in differing.items():
-        if how := proved.get(number):
-            found[other.place] = "without effect", f"proved by {how}: {difference(flips, other.module)}"
-    simulate(flips, {number: other for number, other in differing.items() if number not in proved}, found)
-    return found
+    proved = set[int]()
+    for number, how in proofs_of(flips.base, {number: other.module for number, other in differing.items()},
+                                 MODELS[flips.board.family], flips.folder / "proofs", seconds):
+        place, module = differing[number]
+        proved.add(number)
+        yield Judgement(place, "without effect", f"proved by {how}: {difference(flips, module)}")
+    yield from simulated(flips, {number: other for number, other in differing.items() if number not in proved})
 
 
-def simulate(flips: Flips, others: Mapping[int, Other], found: Found) -> None:
-    """Add the results of netlists that are neither reported nor proved to be without effect."""
+def simulated(flips: Flips, others: Mapping[int, Other]) -> Iterator[Judgement]:
+    """The results of netlists that are neither reported nor proved to be without effect."""
     together = {number: other.module for number, other in others.items() if can_merge(flips.base, other.module)}
     compiled = flips.compiled(merged(flips.base, together), flips.folder / "merged")
     wanted = flips.wanted(compiled)
@@ -188,9 +192,9 @@ def simulate(flips: Flips, others: Mapping[int, Other], found: Found) -> None:
             design = compiled if number in together else flips.compiled(module, flips.folder / f"alone{number}")
             seen = flips.played(design, number, wanted)
         except HwflowError as error:
-            found[place] = "reported", problem_of(error)
+            yield Judgement(place, "reported", problem_of(error))
             continue
-        found[place] = "undecided" if seen == wanted else "caught", difference(flips, module)
+        yield Judgement(place, "undecided" if seen == wanted else "caught", difference(flips, module))
 
 
 def difference(flips: Flips, module: Module) -> str:
@@ -224,11 +228,11 @@ def main() -> None:
     if options.again:
         left = undecided_in(options.again)
         places = [place for place in places if flips.bits.name(place) in left]
-    found = judged(flips, places, options.seconds)
-    for place, (result, why) in found.items():
-        print(f"{result}: {flips.bits.name(place)}: {why}")
-    counts = Counter(result for result, _ in found.values())
-    print(f"{options.board}: {len(found)} bits: " + ", ".join(f"{counts[result]} {result}" for result in RESULTS))
+    counts = Counter[str]()
+    for place, result, why in judged(flips, places, options.seconds):
+        counts[result] += 1
+        print(f"{result}: {flips.bits.name(place)}: {why}", flush=True)
+    print(f"{options.board}: {len(places)} bits: " + ", ".join(f"{counts[result]} {result}" for result in RESULTS))
 
 
 def undecided_in(log: Path) -> frozenset[str]:

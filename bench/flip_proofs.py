@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import NamedTuple
@@ -34,8 +34,9 @@ class Word(NamedTuple):
 
 
 def proofs_of(base: Module, others: Mapping[int, Module], models: CellModels, folder: Path, seconds: float
-              ) -> dict[int, str]:
-    """How it is proved that netlists do what `base` does, of those of which it is; each search takes `seconds`."""
+              ) -> Iterator[tuple[int, str]]:
+    """The numbers of the netlists of which it is proved that they do what `base` does, and how; each search takes at
+    most `seconds`."""
     words = {number: word for number, other in others.items() if (word := turned_word(base, other, models))}
     logic = {number: other for number, other in others.items() if number not in words and of_logic(base, other)}
     by_cell: dict[str, list[int]] = {}
@@ -43,7 +44,7 @@ def proofs_of(base: Module, others: Mapping[int, Module], models: CellModels, fo
         by_cell.setdefault(word.cell, []).append(number)
     groups = without_circles(base, logic) or ([{}] if words else [])
     most = max(map(len, by_cell.values()), default=1)
-    programs, found = find_programs(), dict[int, str]()
+    programs = find_programs()
     for count, group in enumerate(groups):
         place = folder / str(count)
         try:
@@ -55,17 +56,15 @@ def proofs_of(base: Module, others: Mapping[int, Module], models: CellModels, fo
         asked = {(number,): {"pick": 1 << at} for at, number in enumerate(group)}
         if not count:
             asked |= {tuple(numbers): of_words(memories, [words[number] for number in numbers], most)
-                      for numbers in by_cell.values()}
+                      for cell, numbers in by_cell.items() if any(memory.cell == cell for memory in memories)}
         for numbers, values in asked.items():
             if how := question.holds(f"netlist{numbers[0]}", values, seconds):
-                found |= dict.fromkeys(numbers, how)
-    return found
+                yield from ((number, how) for number in numbers)
 
 
 def of_words(memories: Sequence[Memory], words: Sequence[Word], count: int) -> dict[str, int | None]:
     """The inputs that turn any bits of `words`, all of one cell, in a circuit for `count` of them."""
-    at, memory = next((at, memory) for at, memory in enumerate(memories)
-                      if memory.name.partition(".")[0] == words[0].cell)
+    at, memory = next((at, memory) for at, memory in enumerate(memories) if memory.cell == words[0].cell)
     places = sum(words[min(k, len(words) - 1)].word << k * memory.abits for k in range(count))
     return {"turned": 1 << at, "words": places, "bits": None}
 

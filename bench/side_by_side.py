@@ -65,9 +65,9 @@ class NotComparable(Exception):
 
 
 class Memory(NamedTuple):
-    """A memory of the circuit: its name, bits of an address and of a word."""
+    """A memory of the circuit: the cell that has it, bits of an address and of a word."""
 
-    name: str
+    cell: str
     abits: int
     width: int
 
@@ -133,8 +133,8 @@ def make_circuit(module: Module, count: int, folder: Path, programs: Programs) -
     write_module(folder / "twice.json", twice.circuit())
     (folder / "words.v").write_text(WORDS.read_text())
     run_yosys(programs, folder, "circuit", CIRCUIT)
-    return [Memory(name, number_of(cell, "ABITS"), number_of(cell, "WIDTH")) for name, cell in module["cells"].items()
-            if name in twice.turned]
+    return [Memory(name.partition(".")[0], number_of(cell, "ABITS"), number_of(cell, "WIDTH"))
+            for name, cell in module["cells"].items() if name in twice.turned]
 
 
 class Twice:
