@@ -153,6 +153,8 @@ PROBLEMS: dict[str, tuple[Callable[[Ecp5Bits], list[FrameBit]], str]] = {
         "R3C62:PLC2 A0: R3C62_A0 is driven by R3C63_H01E0001, and nothing takes it"),
     "an unknown bit": (lambda s: [s.bit("MIB_R50C4:EFB0_PICB0", "F55B1")],
         "EFB0_PICB0 F55B1: the bit must be 0: the database does not know it"),
+    "a global reset": (lambda s: [s.named("MIB_R50C4:EFB0_PICB0", "GSR.GSRMODE", "ACTIVE_HIGH")],
+        "EFB0_PICB0 F88B1: the bit must be 0: nothing is used that has GSR.GSRMODE"),
     "a tied wire at nothing": (lambda s: [s.named("CIB_R25C40:CIB_EBR", "CIB.JA1MUX", "0")],
         "CIB_R25C40:CIB_EBR F21B10: the bit must be 0: nothing is used that has CIB.JA1MUX"),
     "a pull-up of an unused pad": (lambda s: [s.named("MIB_R3C0:PICL1", "PIOA.PULLMODE", "UP")],

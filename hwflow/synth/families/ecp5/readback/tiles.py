@@ -155,14 +155,18 @@ class TileBits:
                 decided.known[frame, bit] = True
             for number, tile in enumerate(decided.tiles):
                 known[tile.frame:tile.frame + tile.frames, tile.bit:tile.bit + tile.bits] |= decided.known[:, :, number]
-        for frame, bit in np.argwhere(self.frames & ~known).tolist():
-            yield self.tile_of(frame, bit)
+        left = np.argwhere(self.frames & ~known)
+        numbers = self.numbers()[left[:, 0], left[:, 1]] if len(left) else left
+        for number, (frame, bit) in zip(numbers.tolist(), left.tolist(), strict=True):
+            tile = self.device.tiles[number] if number >= 0 else None
+            yield (tile.name, frame - tile.frame, bit - tile.bit) if tile else ("outside of all tiles", frame, bit)
 
-    def tile_of(self, frame: int, bit: int) -> tuple[str, int, int]:
-        for tile in self.device.tiles:
-            if tile.frame <= frame < tile.frame + tile.frames and tile.bit <= bit < tile.bit + tile.bits:
-                return tile.name, frame - tile.frame, bit - tile.bit
-        return "outside of all tiles", frame, bit
+    def numbers(self) -> npt.NDArray[np.int32]:
+        """Of each bit of each frame the number of its tile, the first one that has it; -1 where none has."""
+        found = np.full(self.frames.shape, -1, np.int32)
+        for number, tile in reversed(list(enumerate(self.device.tiles))):
+            found[tile.frame:tile.frame + tile.frames, tile.bit:tile.bit + tile.bits] = number
+        return found
 
 
 class Place:
