@@ -18,10 +18,12 @@ from hwflow.host.packets import Kind, Packet, encode
 from hwflow.host.wire import framed
 from tests.sim.small_board import IDENTITY, ROWS, answers, noise
 
-#: All rows of the ROM but the first, and more rows than its address can count, twice.
-DATA, WALK = noise(ROWS - 2), noise(1100, 4)
+#: All rows of the ROM but the first, and more rows than its address can count.
+DATA, WALK = noise(ROWS - 2), noise(530, 4)
 #: The share of bit times with the wrong level, and its seed.
-BAD_LINES = (3e-4, 5), (3e-3, 6)
+BAD_LINES = (3e-4, 5), (3e-4, 6)
+#: Clock cycles without a byte after which nothing more comes.
+QUIET = 50_000
 #: Bits of the packet LINE.
 SETTING_BITS = 32
 #: Clock cycles of the shortest bit that the simulated line keeps up with.
@@ -44,13 +46,16 @@ def play(board: SimulatedBoard, clock_hz: float, options: Mapping[str, int | str
         yield right(link, DATA[:20])
     yield right(link, DATA)
     for bit in range(SETTING_BITS):
-        yield link.settle(1 << bit | 1 << SETTING_BITS - 1)
+        taken = link.settle(1 << bit)
+        yield taken
+        if taken != 0:
+            yield from start(link, options)
     yield link.reset().design == IDENTITY
-    yield from (link.exchange(WALK), link.exchange(WALK[::-1]), board.exchange(garbage()), board.facts)
+    yield from (link.exchange(WALK), link.exchange(WALK[::-1]), board.exchange(garbage(), quiet=QUIET), board.facts)
     for line in BAD_LINES:
         board.inject(*line)
         yield link.reset().design == IDENTITY
-        yield from (link.exchange(WALK), board.facts, link.statistics.losses)
+        yield from (link.exchange(DATA), board.facts, link.statistics.losses)
     board.inject(0.0, 0)
     board.reset()
     yield from start(link, options)

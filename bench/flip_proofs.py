@@ -18,8 +18,8 @@ from proofs.programs import Clock, OutOfTime, Programs, find_programs
 from .merged_netlists import can_merge, meaning_of, merged, without_circles
 from .side_by_side import BLOCKS, Memory, NotComparable, flat, make_circuit
 
-#: Equal registers of both copies become one (scorr), and for what is left an invariant is looked for (PDR).
-SEARCH = "scorr;write_aiger left.aig;pdr -T 10"
+#: What is always the same in both copies becomes one: found by simulation, proved by induction over all of it at once.
+SEARCH = "scorr;write_aiger left.aig"
 #: Bits from a word to the next in the contents of a memory, as the models of cells take them.
 WORD_BITS = {"SB_RAM40_4K": 16, "DP16KD": 20, "pROM": 32, "SDPB": 32, "pROMX9": 36, "SDPX9B": 36}
 INPUT = re.compile(r"input (\d+) (\d+) (\w+)")
@@ -34,9 +34,9 @@ class Word(NamedTuple):
 
 
 def proofs_of(base: Module, others: Mapping[int, Module], models: CellModels, folder: Path, seconds: float
-              ) -> Iterator[tuple[int, str]]:
-    """The numbers of the netlists of which it is proved that they do what `base` does, and how; each search takes at
-    most `seconds`."""
+              ) -> Iterator[int]:
+    """The numbers of the netlists of which it is proved that they do what `base` does; each search takes at most
+    `seconds`."""
     words = {number: word for number, other in others.items() if (word := turned_word(base, other, models))}
     logic = {number: other for number, other in others.items() if number not in words and of_logic(base, other)}
     by_cell: dict[str, list[int]] = {}
@@ -58,8 +58,8 @@ def proofs_of(base: Module, others: Mapping[int, Module], models: CellModels, fo
             asked |= {tuple(numbers): of_words(memories, [words[number] for number in numbers], most)
                       for cell, numbers in by_cell.items() if any(memory.cell == cell for memory in memories)}
         for numbers, values in asked.items():
-            if how := question.holds(f"netlist{numbers[0]}", values, seconds):
-                yield from ((number, how) for number in numbers)
+            if question.holds(f"netlist{numbers[0]}", values, seconds):
+                yield from numbers
 
 
 def of_words(memories: Sequence[Memory], words: Sequence[Word], count: int) -> dict[str, int | None]:
@@ -129,8 +129,8 @@ class Question:
         return read_aiger(self.folder / "circuit.aig"), {
             name: [bits[k] for k in sorted(bits)] for name, bits in found.items()}
 
-    def holds(self, name: str, values: Mapping[str, int | None], seconds: float) -> str | None:
-        """How it is proved that both copies are the same with these values of inputs, None for any; None where not."""
+    def holds(self, name: str, values: Mapping[str, int | None], seconds: float) -> bool:
+        """Whether it is proved that both copies are the same with these values of inputs, None for any."""
         circuit, inputs = self.circuit()
         values = {"turned": 0, "pick": 0, "words": 0, "bits": 0, **values}
         constants = {inputs[port][bit]: value >> bit & 1 for port, value in values.items() if value is not None
@@ -138,12 +138,10 @@ class Question:
         write_aiger(with_constants(circuit, constants), self.folder / f"{name}.aig")
         (self.folder / "left.aig").unlink(missing_ok=True)
         try:
-            status = abc_files(self.folder, self.programs, Clock(seconds), [name], SEARCH)
+            abc_files(self.folder, self.programs, Clock(seconds), [name], SEARCH)
         except OutOfTime:
-            return None
-        if read_aiger(self.folder / "left.aig").outputs == (0,):
-            return "scorr"
-        return "scorr, pdr" if status == "snl_UNSAT" else None
+            return False
+        return read_aiger(self.folder / "left.aig").outputs == (0,)
 
 
 def with_constants(circuit: Circuit, constants: Mapping[int, int]) -> Circuit:
