@@ -158,8 +158,8 @@ class TileBits:
         left = np.argwhere(self.frames & ~known)
         numbers = self.numbers()[left[:, 0], left[:, 1]] if len(left) else left
         for number, (frame, bit) in zip(numbers.tolist(), left.tolist(), strict=True):
-            tile = self.device.tiles[number] if number >= 0 else None
-            yield (tile.name, frame - tile.frame, bit - tile.bit) if tile else ("outside of all tiles", frame, bit)
+            at = self.device.tiles[number] if number >= 0 else None
+            yield (at.name, frame - at.frame, bit - at.bit) if at else ("outside of all tiles", frame, bit)
 
     def numbers(self) -> npt.NDArray[np.int32]:
         """Of each bit of each frame the number of its tile, the first one that has it; -1 where none has."""
