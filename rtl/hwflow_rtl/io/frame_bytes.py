@@ -89,8 +89,8 @@ class FrameBytes(wiring.Component):
     a whole frame.  Nothing waits in a circle: what a queue at an output has no room for is of a later frame than the
     bytes are at, and all that this frame needs has passed before it.
 
-    On a large die, whose blocks are far from each other, a `Pair` at each port of the core ends the paths: pads and
-    link are at one place, and a core is where its multipliers and memories are.
+    On a large die, whose blocks are far from each other, paths end in a `Pair` at each port of the core and at each end
+    of the link: the link is at its pads, the core where its multipliers and memories are, and a gearbox between them.
 
     Parameters
     ----------
@@ -125,6 +125,8 @@ class FrameBytes(wiring.Component):
         total = Resources()
         width_in, width_out = ends.words if wide else (1, 1)
         for width, group in ((width_in, ends.inputs), (width_out, ends.outputs)):
+            if technology.has_distant_blocks:
+                total += Pair.cost(width=8 * width)
             for end in group:
                 total += Gearbox.cost(width=8, lanes_in=width, lanes_out=end.beat_bytes)
                 if technology.has_distant_blocks:
@@ -145,16 +147,18 @@ class FrameBytes(wiring.Component):
 
     def elaborate(self, platform):
         m = Module()
-        turns = self.turns(m, "in", self.inputs, self.i.valid & self.i.ready)
-        readies = [self.gather(m, k, self.i, turn) for k, turn in enumerate(turns)]
-        m.d.comb += self.i.ready.eq(Cat(*readies).any())
+        line = self.behind_pair(m, "from_line", wiring.flipped(self.i))
+        turns = self.turns(m, "in", self.inputs, line.valid & line.ready)
+        readies = [self.gather(m, k, line, turn) for k, turn in enumerate(turns)]
+        m.d.comb += line.ready.eq(Cat(*readies).any())
 
-        turns = self.turns(m, "out", self.outputs, self.o.valid & self.o.ready)
-        offers = [self.scatter(m, k, self.o, turn) for k, turn in enumerate(turns)]
-        m.d.comb += self.o.valid.eq(Cat(*(valid for valid, _ in offers)).any())
+        line = self.before_pair(m, "to_line", wiring.flipped(self.o))
+        turns = self.turns(m, "out", self.outputs, line.valid & line.ready)
+        offers = [self.scatter(m, k, line, turn) for k, turn in enumerate(turns)]
+        m.d.comb += line.valid.eq(Cat(*(valid for valid, _ in offers)).any())
         for turn, (_, word) in zip(turns, offers, strict=True):
             with m.If(turn):
-                m.d.comb += Value.cast(self.o.payload).eq(word)
+                m.d.comb += Value.cast(line.payload).eq(word)
         return m
 
     def turns(self, m: Module, name: str, streams: Sequence[Any], step: Value) -> list[Value]:
@@ -184,7 +188,7 @@ class FrameBytes(wiring.Component):
         m.submodules[f"gather{k}"] = gather = Gearbox(shape=BYTE, lanes_in=self.width_in,
                                                                lanes_out=lanes * count)
         m.d.comb += [gather.i.valid.eq(line.valid & turn), gather.i.payload.eq(line.payload)]
-        sink = self.reached(m, f"to_core{k}", port, inward=True)
+        sink = self.before_pair(m, f"to_core{k}", port)
         if k < len(self.inputs) - 1:
             m.submodules[f"frame_in{k}"] = queue = self.frame_queue(port, k)
             link(m, queue.o, sink)
@@ -202,7 +206,7 @@ class FrameBytes(wiring.Component):
         count = bytes_of(shape)
         m.submodules[f"scatter{k}"] = scatter = Gearbox(shape=BYTE, lanes_in=lanes * count,
                                                                  lanes_out=self.width_out)
-        source = self.reached(m, f"from_core{k}", port, inward=False)
+        source = self.behind_pair(m, f"from_core{k}", port)
         if k:
             m.submodules[f"frame_out{k}"] = queue = self.frame_queue(port, len(self.inputs) - 1 + k - 1)
             link(m, source, queue.i)
@@ -215,16 +219,26 @@ class FrameBytes(wiring.Component):
                          Value.cast(scatter.i.payload).word_select(n, 8 * count).eq(element)]
         return scatter.o.valid & turn, Value.cast(scatter.o.payload)
 
-    def reached(self, m: Module, name: str, port: Any, *, inward: bool) -> Any:
-        """The stream that stands for a port of the core: itself, or the far end of a `Pair` on a large die."""
-        if self.technology is None or not self.technology.has_distant_blocks:
-            return port
-        m.submodules[name] = pair = Pair(shape=payload_of(port))
-        if inward:
-            link(m, pair.o, port)
-            return pair.i
-        link(m, port, pair.i)
+    def behind_pair(self, m: Module, name: str, source: Any) -> Any:
+        """`source`, or on a large die the far end of a `Pair` behind it."""
+        if not self.is_large:
+            return source
+        m.submodules[name] = pair = Pair(shape=payload_of(source))
+        link(m, source, pair.i)
         return pair.o
+
+    def before_pair(self, m: Module, name: str, sink: Any) -> Any:
+        """`sink`, or on a large die the near end of a `Pair` before it."""
+        if not self.is_large:
+            return sink
+        m.submodules[name] = pair = Pair(shape=payload_of(sink))
+        link(m, pair.o, sink)
+        return pair.i
+
+    @property
+    def is_large(self) -> bool:
+        """Whether the core may be far from the link."""
+        return self.technology is not None and self.technology.has_distant_blocks
 
     def frame_queue(self, port: Any, place: int) -> wiring.Component:
         """For the frames of `port`, which of all that wait is at `place`."""
