@@ -209,7 +209,7 @@ def test_frames_that_wait_are_paid_for() -> None:
     assert several.ram - plain.ram == sum(waiting)
     assert several.lut > plain.lut
     bytewise, wide = (Ends((End(lanes, 8, 4096),), (End(lanes, 8, 4096),)) for lanes in (1, 4))
-    assert BoardTop.cost(technology, bytewise) == sum([Pair.cost(width=8)] * 4, plain)
+    assert BoardTop.cost(technology, bytewise) == sum([Pair.cost(width=8)] * 5, plain)
     assert BoardTop.cost(technology, wide).ff > plain.ff
 
 

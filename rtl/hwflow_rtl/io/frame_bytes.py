@@ -91,6 +91,7 @@ class FrameBytes(wiring.Component):
 
     On a large die, whose blocks are far from each other, paths end in a `Pair` at each port of the core and at each end
     of the link: the link is at its pads, the core where its multipliers and memories are, and a gearbox between them.
+    An output has two, one at the core and one at its gearbox, since the queue it comes from asks much of `ready`.
 
     Parameters
     ----------
@@ -125,12 +126,11 @@ class FrameBytes(wiring.Component):
         total = Resources()
         width_in, width_out = ends.words if wide else (1, 1)
         for width, group in ((width_in, ends.inputs), (width_out, ends.outputs)):
-            if technology.has_distant_blocks:
-                total += Pair.cost(width=8 * width)
             for end in group:
                 total += Gearbox.cost(width=8, lanes_in=width, lanes_out=end.beat_bytes)
-                if technology.has_distant_blocks:
-                    total += Pair.cost(width=end.beat)
+        if technology.has_distant_blocks:
+            at_core = [end.beat for end in (*ends.inputs, *ends.outputs, *ends.outputs)]
+            total += sum((Pair.cost(width=bits) for bits in (8 * width_in, 8 * width_out, *at_core)), Resources())
         for queue in ends.queues(technology):
             total += queue.cost + fitted("FrameBytes queue")
         return total
@@ -206,7 +206,7 @@ class FrameBytes(wiring.Component):
         count = bytes_of(shape)
         m.submodules[f"scatter{k}"] = scatter = Gearbox(shape=BYTE, lanes_in=lanes * count,
                                                                  lanes_out=self.width_out)
-        source = self.behind_pair(m, f"from_core{k}", port)
+        source = self.behind_pair(m, f"to_link{k}", self.behind_pair(m, f"from_core{k}", port))
         if k:
             m.submodules[f"frame_out{k}"] = queue = self.frame_queue(port, len(self.inputs) - 1 + k - 1)
             link(m, source, queue.i)
