@@ -53,13 +53,25 @@ def proofs_of(base: Module, others: Mapping[int, Module], models: CellModels, fo
             print(f"no proofs: {error}")
             continue
         question = Question(place, programs)
-        asked = {(number,): {"pick": 1 << at} for at, number in enumerate(group)}
+        for at, number in enumerate(group):
+            if question.holds(f"netlist{number}", {"pick": 1 << at}, seconds):
+                yield number
         if not count:
-            asked |= {tuple(numbers): of_words(memories, [words[number] for number in numbers], most)
-                      for cell, numbers in by_cell.items() if any(memory.cell == cell for memory in memories)}
-        for numbers, values in asked.items():
-            if question.holds(f"netlist{numbers[0]}", values, seconds):
-                yield from numbers
+            for cell, numbers in by_cell.items():
+                if any(memory.cell == cell for memory in memories):
+                    yield from proved_words(question, memories, {number: words[number] for number in numbers}, most,
+                                            seconds)
+
+
+def proved_words(question: Question, memories: Sequence[Memory], words: Mapping[int, Word], most: int, seconds: float
+                 ) -> Iterator[int]:
+    """The numbers of `words`, all of one cell, any bits of which are without effect: all of them, else of each half."""
+    if question.holds("words", of_words(memories, list(words.values()), most), seconds):
+        yield from words
+    elif len(words) > 1:
+        numbers = sorted(words, key=lambda number: words[number])
+        for half in (numbers[:len(numbers) // 2], numbers[len(numbers) // 2:]):
+            yield from proved_words(question, memories, {number: words[number] for number in half}, most, seconds)
 
 
 def of_words(memories: Sequence[Memory], words: Sequence[Word], count: int) -> dict[str, int | None]:

@@ -87,6 +87,14 @@ def test_words_of_memories(address: list[Bit], writes: Bit, line: int, proved: b
     assert list(proofs_of(netlist, {7: other}, ICE40, tmp_path, 60)) == [7] * proved
 
 
+def test_words_of_one_memory(tmp_path: Path) -> None:
+    """Of three words one is read."""
+    netlist = base(ZEROS)
+    others = {number: with_parameter(netlist, "memory", name, LINE)
+              for number, name in enumerate(("INIT_1", "INIT_0", "INIT_2"))}
+    assert set(proofs_of(netlist, others, ICE40, tmp_path, 60)) == {0, 2}
+
+
 def test_circles_are_kept_apart() -> None:
     """One takes b where the base takes a, the other a where it takes b: each is a chain, both are a circle."""
     netlist = base(ZEROS)
