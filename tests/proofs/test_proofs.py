@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 from amaranth.hdl import Signal
+from hwflow_rtl.io.ethernet.receiver import MacReceiver
 from hwflow_rtl.io.link.bytes import ByteCrossing
 from hwflow_rtl.join.feed import Hold
 from hwflow_rtl.join.join import JoinStage
@@ -81,6 +82,7 @@ MUTANTS = (
            "init=clocks.deselect - 1"),  # a reset while the chip wakes up
     Mutant("FlashController: protocol, dual", FlashController, "read_command", ">= mode_clocks // 2", ">= 0"),
     Mutant("UserFlashController: 114 MHz, access 25 ns", UserFlashController, "elaborate", "place <= 1", "place <= 2"),
+    Mutant("MacReceiver: arbitrary bytes, gaps and errors", MacReceiver, "elaborate", " & ~failed", ""),
     Mutant("LineBuffer: 1 x 2 of 1 x 4, ring of 8", LineBuffer, "room", "shape.guard - 1", "shape.guard + 1"),
     Mutant("CreditCounter: 12 words, blocks of 4, slack 1, 4 at once", CreditCounter, "elaborate",
            "self.words - self.take * (1 + self.slack)", "self.words - self.take"),
