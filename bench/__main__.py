@@ -50,7 +50,7 @@ def main() -> int:
     parser.add_argument("--folder", type=Path, help="where results of the tools are kept, so that a run can go on")
     parser.add_argument("--only", metavar="NAME", help="of the section routes, the one design to route")
     parser.add_argument("--seeds", type=int, default=0,
-                        help="of the section routes, seeds of place and route (default: 3)")
+                        help="of the section routes, seeds of place and route (default: those of the row)")
     parser.add_argument("--list", action="store_true", help="list the sections")
     options = parser.parse_args()
     if options.list:

@@ -32,16 +32,19 @@ FOLDER = Path("build") / "bench"
 @dataclass(frozen=True)
 class Row:
     """A design of the table: `model` is a shipped or third-party one, one of `SYNTHETIC`, or "conv" for one layer;
-    `options` are of hwflow."""
+    `options` are of hwflow.  It is routed `seeds` times, each time the best looking of so many `placements`."""
 
     name: str
     model: str
     board: str = "ulx3s_85f"
     options: tuple[str, ...] = ()
+    seeds: int = 3
+    placements: int = 1
 
     @property
     def settings(self) -> str:
-        return " ".join(self.options)
+        placed = ("--seeds", str(self.placements), "--route", "1") if self.placements > 1 else ()
+        return " ".join((*self.options, *placed))
 
 
 #: Frames that calibrate the single layer.
@@ -59,7 +62,8 @@ ROWS = (
     Row("mobilenet_25f", "mobilenet_v1_96", "ulx3s_25f"),
     Row("resnet8_wide", "resnet8_wide"),
     Row("kws", "tiny_kws_dscnn_int8"),
-    Row("autoencoder", "tiny_ad_autoencoder_int8"),
+    Row("autoencoder", "tiny_ad_autoencoder_int8", seeds=5),
+    Row("autoencoder_placed", "tiny_ad_autoencoder_int8", seeds=5, placements=3),
     Row("gru_64", "gru_64"),
     Row("conv_stage", "conv", options=("--interval", str(STAGE_CYCLES))),
     Row("colors_up5k", "colors_cnn", "icebreaker"),
@@ -71,8 +75,6 @@ ROWS = (
     Row("mnist_gw1n", "mnist_cntk", "tangnano9k"),
     Row("kws_gw1n", "tiny_kws_dscnn_int8", "tangnano9k"),
 )
-#: Seeds of each row unless the command line says otherwise.
-SEEDS = 3
 #: A row that lost so much since the last measurement is named.
 FALL = 0.05
 HEADER = ("design", "model", "board", "settings", "interval", "MHz, median", "MHz, worst", "MHz, best", "frames/s",
@@ -112,11 +114,27 @@ def measured(bench: Bench, row: Row, folder: Path) -> dict[str, Any] | None:
     subject = subject_of(bench, row, folder)
     if subject is None:
         return None
-    answer = bench.hwflow("synth", subject, "--board", row.board, "--build", str(folder / row.name), *row.options,
-                          "--seeds", str(bench.seeds or SEEDS))
+    words, seeds = ("--board", row.board, "--build", str(folder / row.name), *row.options), bench.seeds or row.seeds
+    if row.placements == 1:
+        answer = bench.hwflow("synth", subject, *words, "--seeds", str(seeds))
+    else:
+        firsts = range(1, 1 + seeds * row.placements, row.placements)
+        answer = together([bench.hwflow("synth", subject, *words, "--seed", str(first), "--seeds", str(row.placements),
+                                        "--route", "1") for first in firsts])
     if "error" not in answer:
         kept.write_text(json.dumps(answer, indent=1))
     return answer
+
+
+def together(answers: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """The answer with the median clock, with the seeds and the seconds of all; the first failure where one failed."""
+    failed = next((answer for answer in answers if "error" in answer), None)
+    if failed is not None:
+        return failed
+    ranked = sorted(answers, key=lambda answer: answer["routed_mhz"])
+    seconds = {step: sum(answer["seconds"].get(step, 0.0) for answer in answers) for step in ranked[0]["seconds"]}
+    return {**ranked[(len(ranked) - 1) // 2], "seconds": seconds,
+            "seeds": [seed for answer in answers for seed in answer["seeds"]]}
 
 
 def subject_of(bench: Bench, row: Row, folder: Path) -> Subject | None:
