@@ -63,7 +63,7 @@ MUTANTS = (
     Mutant("Gearbox: 2 to 1 lanes", Split, "elaborate", "self.i.ready | self.o.ready", "self.o.ready"),
     Mutant("Pair: 8 bits", Pair, "elaborate", "self.i.ready & (written == k)", "self.i.ready & (read == k)"),
     Mutant("DeepQueue: 6 words of 1 bits", DeepQueue, "elaborate", "stored.is_(places - 1)", "stored.is_(places)"),
-    Mutant("WordJoin: 1 to 2 lanes, chunks of 3", WordJoin, "elaborate", "place[-1] | chunk.last[0]", "place[-1]"),
+    Mutant("WordJoin: 1 to 2 lanes, chunks of 3", WordJoin, "elaborate", "chunk.last[0]", "chunk.last[0] & 0"),
     Mutant("Hold: 3 times", Hold, "elaborate", "[self.repeats]", "[self.repeats - 1]"),
     Mutant("JoinStage: two streams of 2 bits, a table", JoinStage, "elaborate", "taken, inner, ", "taken, inner + 1, "),
     Mutant("ByteCrossing: two free clocks", ByteCrossing, "elaborate", "taken.eq(seen_asked)", "taken.eq(asked)"),

@@ -31,7 +31,7 @@ class Gearbox(wiring.Component):
     equal lanes (wires).
     """
 
-    #: Depth of the skid buffer on the narrow side: before a gearbox to more lanes, after one to fewer.
+    #: Beats of the narrow side that wait while the wide one does: in front of a wider word, or in a queue behind it.
     SKID = 2
 
     def __init__(self, *, shape: ShapeLike, lanes_in: int, lanes_out: int):
@@ -65,10 +65,10 @@ class Gearbox(wiring.Component):
             return Resources()
         if lanes_out % lanes_in == 0:
             parts = lanes_out // lanes_in
-            skid = Queue.cost(width=width * lanes_in, depth=Gearbox.SKID, technology=technology)
+            waiting = Queue.cost(width=width * lanes_in, depth=Gearbox.SKID, technology=technology)
             word = width * lanes_out
             control = fitted("Gearbox to wider words", parts=parts)
-            return skid + Resources(lut=control.lut) + flip_flops(word + control.ff, word, technology)
+            return waiting + Resources(lut=control.lut) + flip_flops(word + control.ff, word, technology)
         if lanes_in % lanes_out == 0:
             parts = lanes_in // lanes_out
             skid = Queue.cost(width=width * lanes_out, depth=Gearbox.SKID, technology=technology)
@@ -86,9 +86,9 @@ class Gearbox(wiring.Component):
         if self.lanes_in == self.lanes_out:
             link(m, source, sink)
         elif self.lanes_out % self.lanes_in == 0:
-            m.submodules.skid = skid = Queue(shape=payload_of(self.i), depth=Gearbox.SKID)
             m.submodules.join = join = Join(shape=self.shape, lanes_in=self.lanes_in, lanes_out=self.lanes_out)
-            chain(m, source, skid, join, sink)
+            link(m, source, join.i)
+            link(m, join.o, sink)
         elif self.lanes_in % self.lanes_out == 0:
             m.submodules.split = split = Split(shape=self.shape, lanes_in=self.lanes_in, lanes_out=self.lanes_out)
             m.submodules.skid = skid = Queue(shape=payload_of(self.o), depth=Gearbox.SKID)
@@ -108,7 +108,7 @@ def chain(m: Module, source, first, second, sink) -> None:
 
 
 class Join(wiring.Component):
-    """Several beats become one wider beat.  `i.ready` depends on `o.ready`, so it needs a skid buffer before it."""
+    """Several beats become one wider beat; two more wait while it does."""
 
     def __init__(self, *, shape: ShapeLike, lanes_in: int, lanes_out: int):
         self.parts = lanes_out // lanes_in
@@ -117,35 +117,46 @@ class Join(wiring.Component):
     def elaborate(self, platform):
         m = Module()
         parts = [Signal(len(Value.cast(self.i.payload)), name=f"part{k}", reset_less=True) for k in range(self.parts)]
-        place, full = Signal(self.parts, init=1, name="place"), Signal(name="full")
-        m.d.comb += [
-            self.i.ready.eq(~full | self.o.ready), self.o.valid.eq(full),
-            Value.cast(self.o.payload).eq(Cat(*parts)),
-        ]
-        with m.If(self.i.ready):
-            m.d.sync += full.eq(self.i.valid & place[-1])
-        fill(m, place, parts, self.i, Const(0))
+        m.d.comb += Value.cast(self.o.payload).eq(Cat(*parts))
+        join_beats(m, self.i, parts, self.o, Const(0))
         return m
 
 
-def fill(m: Module, place: Signal, parts: Sequence[Signal], source: Any, ends: Value) -> None:
-    """Write each beat of `source` to that of two or more `parts` of a word whose bit of `place` is set, and move on: to
-    the first part from the last one, or if the word `ends`.
+def join_beats(m: Module, source: Any, parts: Sequence[Signal], sink: Any, ends: Value) -> Value:
+    """Fill the two or more `parts` of a word with beats of `source`, from the first one to the last, or until the word
+    `ends`; `sink` takes it when it is whole.  Returns when a beat goes on from its first register.
 
-    `source.ready` is set unless a whole word waits for its reader, and then the first part is next.  So no other part
-    depends on the reader, whose `ready` comes late and has a long way to all of a wide word.  A part is also written
-    while the beat is not valid: the last one that was written stays.
+        source ─▶ staged ─▶ part 0, or a spare one while the word waits for its reader
+                        └─▶ part 1, part 2, ...
+
+    The reader's `ready` comes late and has a long way to all of a wide word.  So it ends here: in `full`, in the first
+    part, and in whether the spare one is taken, which alone stops the beats.  A part that is free loads any value.
     """
-    first, valid = place[0] & source.ready, source.valid
-    m.d.sync += [
-        place[0].eq(Mux(valid & source.ready, place[-1] | ends, place[0])),
-        place[1].eq((first & valid & ~ends) | (place[1] & ~valid)),
+    stage, spare = (Signal(len(parts[0]), name=name, reset_less=True) for name in ("stage", "spare"))
+    staged, spared, whole, full = (Signal(name=name) for name in ("staged", "spared", "spare_is_whole", "full"))
+    place, moves, free = Signal(len(parts), init=1, name="place"), Signal(name="moves"), Signal(name="free")
+    m.d.comb += [
+        source.ready.eq(~staged | ~spared), moves.eq(staged & ~spared), free.eq(~full | sink.ready),
+        sink.valid.eq(full),
     ]
-    with m.If(valid):
+    with m.If(source.ready):
+        m.d.sync += [staged.eq(source.valid), stage.eq(Value.cast(source.payload))]
+    with m.If(~spared):
+        m.d.sync += [spare.eq(stage), whole.eq(ends)]
+    m.d.sync += [
+        spared.eq(~free & (spared | (moves & place[0]))),
+        full.eq(~free | Mux(spared, whole, moves & (place[-1] | ends))),
+        place[0].eq(Mux(moves, place[-1] | ends, place[0])),
+        place[1].eq(Mux(moves, place[0] & ~ends, place[1])),
+    ]
+    with m.If(moves):
         m.d.sync += place[2:].eq(place[1:-1] & (~ends).replicate(len(place) - 2))
-    for part, enable in zip(parts, (first, *place[1:]), strict=True):
-        with m.If(enable):
-            m.d.sync += part.eq(Value.cast(source.payload))
+    with m.If(free & (place[0] | spared)):
+        m.d.sync += parts[0].eq(Mux(spared, spare, stage))
+    for part, here in zip(parts[1:], place[1:], strict=True):
+        with m.If(here & ~spared):
+            m.d.sync += part.eq(stage)
+    return moves
 
 
 class Split(wiring.Component):

@@ -12,18 +12,16 @@ from amaranth.lib.wiring import In, Out
 
 from ..vendor.base import Resources
 from ..vendor.fitted import fitted
-from .gearbox import fill
+from .gearbox import join_beats
 from .pipeline import Nest
 from .queue import Queue
-from .streams import link, payload_of, stream_of
+from .streams import stream_of
 from .times import Times, in_turn
 
 IntArray = npt.NDArray[np.int64]
 
-#: Depth of the queue at the input, which ends the combinational path of the reader's ready.
-SKID = 2
-#: The latency of that queue.
-QUEUE = Queue.latency_of(SKID)
+#: Beats that wait in front of a word while it waits for its reader, and cycles of a beat in its first register.
+SKID, STAGE = 2, 1
 
 
 def spaced(earliest: Times, spacing: IntArray) -> Times:
@@ -65,11 +63,11 @@ class WordJoinShape:
         spacing = np.tile(beats, len(arrivals) // int(beats.sum()))
         ends = np.cumsum(spacing)
         behind = np.repeat(ends, spacing) - np.arange(len(arrivals))  # beats of the word, from this one on
-        return np.maximum.reduceat(arrivals + QUEUE + behind, ends - spacing), spacing
+        return np.maximum.reduceat(arrivals + STAGE + behind, ends - spacing), spacing
 
     def taken(self, arrivals: Times, words: Times, spacing: IntArray) -> Times:
         """The cycles in which beats are taken, if words are taken as `words` says."""
-        ready = arrivals + QUEUE
+        ready = arrivals + STAGE
         first = np.cumsum(spacing)[:-1]
         ready[first] = np.maximum(ready[first], words[:-1])
         left, entered = in_turn(ready), arrivals.copy()
@@ -79,8 +77,9 @@ class WordJoinShape:
     def cost(self) -> Resources:
         """Estimate."""
         parts, count = self.lanes // self.lanes_in, (self.chunk // self.lanes_in).bit_length()
-        skid = Queue.cost(width=self.lanes_in * self.element.width, depth=SKID)
-        return skid + fitted("WordJoin", parts=parts, count_bits=count) + Resources(ff=self.lanes * self.element.width)
+        waiting = Queue.cost(width=self.lanes_in * self.element.width, depth=SKID)  # as much as two words of a FIFO
+        word = Resources(ff=self.lanes * self.element.width)
+        return waiting + fitted("WordJoin", parts=parts, count_bits=count) + word
 
     def build(self) -> WordJoin:
         return WordJoin(shape=self)
@@ -111,16 +110,8 @@ class WordJoin(wiring.Component):
         m = Module()
         shape = self.shape
         parts = shape.lanes // shape.lanes_in
-        m.submodules.skid = skid = Queue(shape=payload_of(self.i), depth=SKID)
-        link(m, wiring.flipped(self.i), skid.i)
-        place, full = Signal(parts, init=1, name="place"), Signal(name="full")
-        words = [Signal(len(Value.cast(skid.o.payload)), name=f"part{k}", reset_less=True) for k in range(parts)]
+        words = [Signal(len(Value.cast(self.i.payload)), name=f"part{k}", reset_less=True) for k in range(parts)]
         chunk = Nest(m, (shape.chunk // shape.lanes_in,), name="beat")
-        m.d.comb += [
-            skid.o.ready.eq(~full | self.o.ready), self.o.valid.eq(full), Value.cast(self.o.payload).eq(Cat(*words)),
-        ]
-        with m.If(skid.o.ready):
-            m.d.sync += full.eq(skid.o.valid & (place[-1] | chunk.last[0]))
-        fill(m, place, words, skid.o, chunk.last[0])
-        chunk.advance(skid.o.ready & skid.o.valid)
+        m.d.comb += Value.cast(self.o.payload).eq(Cat(*words))
+        chunk.advance(join_beats(m, self.i, words, self.o, chunk.last[0]))
         return m
