@@ -135,9 +135,9 @@ def join_beats(m: Module, source: Any, parts: Sequence[Signal], sink: Any, ends:
     stage, spare = (Signal(len(parts[0]), name=name, reset_less=True) for name in ("stage", "spare"))
     staged, spared, whole, full = (Signal(name=name) for name in ("staged", "spared", "spare_is_whole", "full"))
     place, moves, free = Signal(len(parts), init=1, name="place"), Signal(name="moves"), Signal(name="free")
+    room = Signal(init=1, name="room")  # not both staged and spared
     m.d.comb += [
-        source.ready.eq(~staged | ~spared), moves.eq(staged & ~spared), free.eq(~full | sink.ready),
-        sink.valid.eq(full),
+        source.ready.eq(room), moves.eq(staged & ~spared), free.eq(~full | sink.ready), sink.valid.eq(full),
     ]
     with m.If(source.ready):
         m.d.sync += [staged.eq(source.valid), stage.eq(Value.cast(source.payload))]
@@ -145,6 +145,7 @@ def join_beats(m: Module, source: Any, parts: Sequence[Signal], sink: Any, ends:
         m.d.sync += [spare.eq(stage), whole.eq(ends)]
     m.d.sync += [
         spared.eq(~free & (spared | (moves & place[0]))),
+        room.eq(free | ~(spared | (staged & place[0])) | (room & ~source.valid)),
         full.eq(~free | Mux(spared, whole, moves & (place[-1] | ends))),
         place[0].eq(Mux(moves, place[-1] | ends, place[0])),
         place[1].eq(Mux(moves, place[0] & ~ends, place[1])),

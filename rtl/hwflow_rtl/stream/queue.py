@@ -137,7 +137,7 @@ class Queue(wiring.Component):
         ]
         m.d.sync += [
             full.eq(pull | (full & ~self.o.ready)),
-            some.eq(push | (some & ~(pull & stored.is_(1)))),
+            some.eq(push | (some & ~(stored.is_(1) & (~full | self.o.ready)))),
             space.eq(pull | (space & ~(self.i.valid & stored.is_(self.depth - 1)))),
         ]
         with m.If(push):
