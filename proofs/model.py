@@ -9,8 +9,8 @@ from .programs import Programs, run_yosys
 from .scene import Scene
 
 #: From the text of a scene to one module with registers, all of which a single step moves.
-#: Several clocks become inputs that tick as they like, and their edges are looked for.  A memory that is written has any
-#: first contents: so a claim also says that no word is read before it is written.
+#: Several clocks become inputs that tick as they like, and their edges are looked for.
+#: A memory that is written has any first contents: so a claim also says that no word is read before it is written.
 READ = """read_rtlil top.il
 prep -flatten -top top
 setparam -set INIT 1'x t:$mem_v2 r:WR_PORTS>0 %i
