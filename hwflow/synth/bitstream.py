@@ -72,15 +72,15 @@ def synthesize(design: CoreOnBoard | TextOnBoard, folder: Path, options: Synthes
     `options.seed` starts placement: the same seed and tools give the same result.  Of `seeds` of them, `seed`,
     `seed + 1` and so on, placed `jobs` at a time (by default as many as cores and free memory allow; one takes up to
     2 GB for a large device), the one with the fastest clock is taken.  With `route`, all are placed and only so many
-    of them routed, those that look fastest.  `clock` is the core's clock in MHz, made by a
-    PLL of a core; None takes the highest that the routed design bears, "board" the board's oscillator and no PLL.
+    of them routed, those that look fastest.  `clock` is the core's clock in MHz, made by a PLL of a core; None takes
+    the highest that the routed design bears, "board" the board's oscillator and no PLL.
     `placer` are knobs of nextpnr's placer.
 
     Steps, and seeds, whose inputs did not change are not run again, so that an interrupted run goes on where it was.
     Raises MissingTool before anything starts, ToolFailed with the tool's message when one fails, of the seeds only
     when all do.
     """
-    if min(options.seeds, options.jobs or 1, 1 if options.route is None else options.route) < 1 or options.jobs == 0:
+    if any(count is not None and count < 1 for count in (options.seeds, options.route, options.jobs)):
         raise HwflowError(f"seeds, route and jobs must be at least 1, not {options.seeds}, {options.route} and "
                           f"{options.jobs}")
     board, clock = design.board, options.clock

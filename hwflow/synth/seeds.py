@@ -145,8 +145,9 @@ def from_seeds(job: Job, folder: Path, seeds: Sequence[int], jobs: int, key: str
 def promising(job: Job, folder: Path, seeds: Sequence[int], jobs: int, key: str, make: Make, count: int) -> list[int]:
     """The `count` seeds whose placements look fastest, in the order of `seeds`; `make` only places.
 
-    What nextpnr expects of a placement is lower than what routing gives, and in the same order: of five seeds of an
-    autoencoder it was 117, 121, 137, 148 and 149 MHz, and routed 157, 162, 165, 188 and 188 MHz.
+    What nextpnr expects of a placement is lower than what routing gives, and often, not always, in the same order: of
+    five seeds of an autoencoder it was 117, 121, 137, 148 and 149 MHz, and routed 157, 162, 165, 188 and 188 MHz; of a
+    later design of the same network 131, 132, 149, 150 and 156 MHz, and routed 189, 189, 181, 168 and 194 MHz.
     """
     results = side_by_side(job, folder, "placed", seeds, jobs, key, make)
     looks = {seed: 0.0 if isinstance(result, ToolFailed) else expected_mhz((result / PLACED).read_text())
