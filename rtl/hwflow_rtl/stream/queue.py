@@ -130,6 +130,8 @@ class Queue(wiring.Component):
         word, full = Signal(self.shape, reset_less=True, name="word"), Signal(name="full")
         push, pull = Signal(name="push"), Signal(name="pull")
         stored = Count(m, push, pull, self.depth, "stored")
+        remain = Signal(name="remain",attrs={"keep":1})
+        m.d.comb += remain.eq(push | (some & ~stored.is_(1)))
         m.d.comb += [
             self.i.ready.eq(space), self.o.valid.eq(full), self.o.payload.eq(word),
             push.eq(self.i.valid & space), pull.eq(some & (~full | self.o.ready)),
@@ -137,7 +139,7 @@ class Queue(wiring.Component):
         ]
         m.d.sync += [
             full.eq(pull | (full & ~self.o.ready)),
-            some.eq(push | (some & ~(stored.is_(1) & (~full | self.o.ready)))),
+            some.eq(remain | (some & full & ~self.o.ready)),
             space.eq(pull | (space & ~(self.i.valid & stored.is_(self.depth - 1)))),
         ]
         with m.If(push):
