@@ -278,7 +278,7 @@ class CoreClock:
         return f"{decimal(cycles / self.mhz, 2)} µs"
 
     def __str__(self) -> str:
-        return f"{self.mhz:.4g} MHz ({self.what})"
+        return f"{self.mhz:.1f} MHz ({self.what})"
 
 
 def clock_of(plan: Plan, graph: LayerGraph, board: Board, folder: Path) -> CoreClock:

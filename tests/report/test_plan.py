@@ -95,10 +95,10 @@ def test_the_clock_is_that_of_the_routed_design_or_an_estimate(quantized: Quanti
                                                                ) -> None:
     goal, estimate = clock_of(plan, quantized.graph, BOARD, tmp_path), estimated_clock(plan, BOARD)
     assert (goal.mhz, goal.routed) == (estimate.mhz, False)
-    assert str(goal) == f"{goal.mhz:.4g} MHz (estimated, off by {100 * estimate.error:.0f} % on average)"
+    assert str(goal) == f"{goal.mhz:.1f} MHz (estimated, off by {100 * estimate.error:.0f} % on average)"
     DesignFacts.of(quantized.graph, plan, BoardFacts(BOARD.name, BOARD.transport.facts(), 140.0)).write(tmp_path)
     routed = clock_of(plan, quantized.graph, BOARD, tmp_path)
-    assert str(routed) == f"140 MHz (the clock of the routed design in '{tmp_path}')"
+    assert str(routed) == f"140.0 MHz (the clock of the routed design in '{tmp_path}')"
     assert routed.time(70) == "0.50 µs"
     another = replace(plan, stages=(replace(plan.stages[0], folding=replace(plan.stages[0].folding, lanes=3)),
                                     *plan.stages[1:]))
