@@ -34,7 +34,7 @@ from hwflow.synth import Board, load_board, synthesize
 from hwflow.synth.bitstream import bitstream_of
 from hwflow.synth.clock import LayoutClock, layout_clock
 from hwflow.synth.families import FAMILIES
-from hwflow.synth.readback.of_board import pads_of, require_clock, require_pulls
+from hwflow.synth.readback.of_board import pads_of, require_clock, require_pads
 from hwflow.synth.top import CoreOnBoard
 from hwflow.synth.yosys_json import Module
 from tests.sim.small_board import IDENTITY, small_core
@@ -90,7 +90,7 @@ class Flips:
 
     def read(self, path: Path) -> Module:
         fabric = FAMILIES[self.board.family].read_back(self.board, path)
-        require_pulls(fabric, self.board, None)
+        require_pads(fabric, self.board, None)
         module = fabric.module(pads_of(self.board, None))
         if self.clock is not None:
             require_clock(module, self.board, self.clock, path)

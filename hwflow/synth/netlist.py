@@ -50,11 +50,11 @@ def yosys_script(board: Board) -> str:
     Multipliers and RAM blocks are taken where the design asks for them and nowhere else, so that their number is the
     planned one: yosys would put a wide queue into a RAM block without output register, which is slow.
     abc9 of yosys 0.70 can die of an assertion on names of wide wires (YosysHQ/yosys issue 4349); `splitnets` before
-    it avoids that.
+    it avoids that.  A wire that is kept for abc9 has a table even where nothing takes it, which goes at the end.
     """
     command = FAMILIES[board.family].synth_command(board)
     return (f"read_rtlil top.il\n{command} -top top -run begin:map_luts\nsplitnets\n{command} -top top -run map_luts:\n"
-            f"tee -q -o stat.json stat -json\nwrite_json netlist.json\n")
+            f"setattr -unset keep w:*\nopt_clean\ntee -q -o stat.json stat -json\nwrite_json netlist.json\n")
 
 
 def make_netlist(job: Job, text: str) -> None:

@@ -23,7 +23,7 @@ from hwflow.synth.families.ecp5.readback.container import Configuration, read_co
 from hwflow.synth.families.ecp5.readback.database import Tile
 from hwflow.synth.families.ecp5.readback.tiles import TileBits
 from hwflow.synth.readback import Fabric
-from hwflow.synth.readback.of_board import pads_of, require_pulls
+from hwflow.synth.readback.of_board import pads_of, require_pads
 from hwflow.synth.top import CoreOnBoard
 from hwflow.synth.yosys_json import Module
 from tests.sim.small_board import IDENTITY, answers, small_core
@@ -288,7 +288,7 @@ def test_a_pull_that_is_another(small: Ecp5Bits) -> None:
     fabric = FAMILIES["ecp5"].read_back(BOARD, small.path)
     assert fabric.pulls == dict.fromkeys(("R1", "G2", "M1"), "down")
     other = fabric_of(small, small.changed([small.named("MIB_R27C0:PICL1", "PIOA.PULLMODE", "NONE")]))
-    require_pulls(other, BOARD, None)
+    require_pads(other, BOARD, None)
     assert "pad G2: its pull must be 'down', as the board file has it, not 'none'" in other.problems
 
 

@@ -24,7 +24,7 @@ from hwflow.synth.families.ice40.readback.database import FOLDERS, database_stat
 from hwflow.synth.families.ice40.readback.file import read_image
 from hwflow.synth.families.ice40.readback.reader import read_back
 from hwflow.synth.readback import Fabric
-from hwflow.synth.readback.of_board import pads_of, require_pulls
+from hwflow.synth.readback.of_board import pads_of, require_pads
 from hwflow.synth.toolchain import find_tool
 from hwflow.synth.top import CoreOnBoard
 from hwflow.synth.yosys_json import Module
@@ -196,7 +196,7 @@ def test_a_pull_up_that_the_board_does_not_have(changer: Changer, tmp_path: Path
     """Pad 10 is a button; its pull-up has two bits on a UP5K."""
     bits = [changer.setting((16, 0), name) for name in ("IoCtrl.REN_1", "IoCtrl.cf_bit_35")]
     fabric = of_bytes(changer.changed(bits), tmp_path)
-    require_pulls(fabric, BOARD, None)
+    require_pads(fabric, BOARD, None)
     assert fabric.problems == ["pad 10: its pull must be 'up', as the board file has it, not 'none'"]
 
 

@@ -46,13 +46,15 @@ class Fabric:
     """The cells and switches of the bitstream in `path`, and what is wrong with them.
 
     `defaults`: the level of wires that no switch drives, where the device defines one.  `pulls`: "up", "down" or
-    "none" for pads whose bits say it.
+    "none" for pads whose bits say it.  `standards`: the I/O standards that the bits of a pad can stand for, where they
+    say one.
     """
 
     path: Path
     defaults: Mapping[Wire, str] = field(default_factory=dict)
     problems: list[str] = field(default_factory=list)
     pulls: dict[str, str] = field(default_factory=dict)
+    standards: dict[str, frozenset[str]] = field(default_factory=dict)
     _switches: dict[Wire, Driver] = field(default_factory=dict)
     _cells: dict[str, ReadCell] = field(default_factory=dict)
     _pads: dict[str, tuple[str, Wire, str]] = field(default_factory=dict)

@@ -29,7 +29,7 @@ def netlist_of(bitstream: Path, board: Board, folder: Path, *, clock: LayoutCloc
     """
     def make(place: Path) -> None:
         fabric = FAMILIES[board.family].read_back(board, bitstream)
-        require_pulls(fabric, board, memory)
+        require_pads(fabric, board, memory)
         module = fabric.module(pads_of(board, memory))
         require_clock(module, board, clock, bitstream)
         (place / NETLIST).write_text(json.dumps({"modules": {"top": module}}), encoding="utf-8")
@@ -38,9 +38,14 @@ def netlist_of(bitstream: Path, board: Board, folder: Path, *, clock: LayoutCloc
     return folder / NETLIST
 
 
-def require_pulls(fabric: Fabric, board: Board, memory: BoardMemory | None) -> None:
-    """A problem for each pad that pulls another way than the board file says, or than usual where it says nothing."""
+def require_pads(fabric: Fabric, board: Board, memory: BoardMemory | None) -> None:
+    """A problem for each pad whose pull or I/O standard is not the board file's, or not the usual pull where that has
+    none."""
     for pin in ports_of(board, leds=leds_of(board), memory=memory).values():
+        standards = fabric.standards.get(pin.name, frozenset({pin.io_standard}))
+        if pin.io_standard not in standards:
+            fabric.problem(f"pad {pin.name}", f"its I/O standard must be '{pin.io_standard}', as the board file has it, "
+                                              f"not {' or '.join(sorted(standards))}")
         wanted, found = pin.pull or FAMILIES[board.family].usual_pull, fabric.pulls.get(pin.name)
         if found is not None and found != wanted:
             fabric.problem(f"pad {pin.name}", f"its pull must be '{wanted}', as the board file has it, not '{found}'")

@@ -118,7 +118,8 @@ class Queue(wiring.Component):
     def ring(self) -> Module:
         """A `Count` of the words in the memory; `some` and `self.i.ready` are its comparisons, one cycle ahead.
 
-        They are written out for the same reason as in `used_places`.
+        They are written out for the same reason as in `used_places`.  `remain` is kept, so that a reader that is late
+        enters the last table before `some`, and not the first.
         """
         m = Module()
         places = 1 << ceil_log2(self.depth)
@@ -130,9 +131,9 @@ class Queue(wiring.Component):
         word, full = Signal(self.shape, reset_less=True, name="word"), Signal(name="full")
         push, pull = Signal(name="push"), Signal(name="pull")
         stored = Count(m, push, pull, self.depth, "stored")
-        remain = Signal(name="remain",attrs={"keep":1})
-        m.d.comb += remain.eq(push | (some & ~stored.is_(1)))
+        remain = Signal(name="remain", attrs={"keep": 1})
         m.d.comb += [
+            remain.eq(push | (some & ~stored.is_(1))),
             self.i.ready.eq(space), self.o.valid.eq(full), self.o.payload.eq(word),
             push.eq(self.i.valid & space), pull.eq(some & (~full | self.o.ready)),
             write.en.eq(push), write.data.eq(self.i.payload), self.level.eq(stored.value + full),

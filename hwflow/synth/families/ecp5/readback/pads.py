@@ -46,9 +46,13 @@ def read_pads(die: Die, package: str) -> None:
                 die.bits.place(tile.row, tile.column, kind).setting("BANK.VCCIO")
 
 
-def directions_of(types: Iterable[str]) -> set[str]:
-    """INPUT of INPUT_LVCMOS33."""
-    return {value.partition("_")[0] for value in types}
+def types_of(values: Iterable[str]) -> frozenset[tuple[str, str]]:
+    """INPUT and LVCMOS33 of INPUT_LVCMOS33."""
+    return frozenset((direction, standard) for direction, _, standard in (value.partition("_") for value in values))
+
+
+def directions_of(types: Iterable[tuple[str, str]]) -> set[str]:
+    return {direction for direction, _ in types}
 
 
 class Pad:
@@ -62,29 +66,34 @@ class Pad:
         self.tiles = Place(list(both.values()))
         self.where = f"{self.tiles.name} PIO{self.letter} (pin {pin})"
         self.inward = self.wire(f"JPADDI{self.letter}_PIO")
-        self.direction = self.find_direction() if self.tiles.tiles else ""
+        types = self.find_types() if self.tiles.tiles else frozenset()
+        self.direction = next(iter({direction for direction, _ in types}), "")
+        self.standards = frozenset(standard for _, standard in types)
 
     def wire(self, base: str) -> str:
         return at(self.row, self.column, base)
 
-    def find_direction(self) -> str:
-        """INPUT, OUTPUT or BIDIR; nothing where the bits do not use the pad."""
+    def find_types(self) -> frozenset[tuple[str, str]]:
+        """The types that the bits can stand for, all of one direction, INPUT, OUTPUT or BIDIR, with their standards;
+        none where the bits do not use the pad."""
         name = f"PIO{self.letter}.BASE_TYPE"
-        directions = directions_of(self.tiles.base(name))
-        if len(directions) > 1:
-            directions &= directions_of(self.tiles.values(name))
+        types, exact = types_of(self.tiles.base(name)), types_of(self.tiles.values(name))
+        if len(directions_of(types)) > 1:
+            types = frozenset(each for each in types if each[0] in directions_of(exact))
+        directions = directions_of(types)
         if directions == {"NONE"}:
-            return ""
+            return frozenset()
         if len(directions) != 1:
             found = " and ".join(sorted(directions)) or "a mixture"
             self.die.problem(self.where, f"its bits must say one direction, not {found}")
-            return ""
-        return directions.pop()
+            return frozenset()
+        return types & exact or types
 
     def read(self) -> None:
         for name in ELECTRICAL:
             if self.tiles.has(f"PIO{self.letter}.{name}"):
                 self.tiles.values(f"PIO{self.letter}.{name}")
+        self.die.fabric.standards[self.pin] = self.standards
         if self.direction != "OUTPUT" and (pull := self.tiles.setting(f"PIO{self.letter}.PULLMODE")):
             self.die.fabric.pulls[self.pin] = pull.lower()
         {"INPUT": self.input, "OUTPUT": self.output, "BIDIR": self.both}[self.direction]()

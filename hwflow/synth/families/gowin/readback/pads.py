@@ -95,6 +95,7 @@ class Pads:
     def use(self, tile: Tile, name: str, pin: str, setting: Setting) -> None:
         """The pad, and the cell of one that goes both ways."""
         ports, fabric, where = tile.data.bels[name].portmap, self.tracing.fabric, f"{tile.where}, pad {pin}"
+        fabric.standards[pin] = standards
         if setting.pull != USUAL_PULL:  # which gowin_pack gives a pad where nobody asks for one
             fabric.pulls[pin] = setting.pull.lower()
         if setting.direction == "input":
