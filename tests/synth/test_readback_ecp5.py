@@ -10,6 +10,7 @@ import lzma
 import re
 from collections import Counter
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -290,6 +291,15 @@ def test_a_pull_that_is_another(small: Ecp5Bits) -> None:
     other = fabric_of(small, small.changed([small.named("MIB_R27C0:PICL1", "PIOA.PULLMODE", "NONE")]))
     require_pads(other, BOARD, None)
     assert "pad G2: its pull must be 'down', as the board file has it, not 'none'" in other.problems
+
+
+def test_pads_of_another_io_standard(small: Ecp5Bits) -> None:
+    """The clock comes in with that of the board file, whose bits LVTTL33 has as well."""
+    fabric = FAMILIES["ecp5"].read_back(BOARD, small.path)
+    assert fabric.standards["G2"] == {"LVCMOS33", "LVTTL33"}
+    require_pads(fabric, replace(BOARD, clock=replace(BOARD.clock, io_standard="LVCMOS18")), None)
+    assert fabric.problems == ["pad G2: its I/O standard must be 'LVCMOS18', as the board file has it, not LVCMOS33 "
+                               "or LVTTL33"]
 
 
 @pytest.mark.slow

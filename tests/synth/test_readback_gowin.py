@@ -11,7 +11,7 @@ import lzma
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
@@ -25,7 +25,7 @@ from hwflow.synth.families.gowin.readback.frames import Frames, read_frames, wri
 from hwflow.synth.families.gowin.readback.memory import places
 from hwflow.synth.families.gowin.readback.tiles import read_tiles
 from hwflow.synth.readback import Fabric
-from hwflow.synth.readback.of_board import pads_of
+from hwflow.synth.readback.of_board import pads_of, require_pads
 from hwflow.synth.top import CoreOnBoard
 from hwflow.synth.yosys_json import Module
 from tests.sim.small_board import IDENTITY, answers, small_core
@@ -306,6 +306,16 @@ def test_two_pads_in_place_of_each_other(recorded: Recorded, module: Module) -> 
     assert module["ports"]["tx"] != module["ports"]["rx"]
     swapped = recorded.fabric(recorded.frames).module({**pads_of(BOARD, None), "rx": ["17"], "tx": ["18"]})
     assert swapped["ports"]["tx"]["direction"] == "input"
+
+
+def test_pads_of_another_io_standard(recorded: Recorded) -> None:
+    """Lights are outputs in a bank of 1.8 V; nothing in the bits of an input tells standards apart."""
+    fabric = recorded.fabric(recorded.frames)
+    require_pads(fabric, BOARD, None)
+    assert not fabric.problems
+    lights = tuple(replace(pin, io_standard="LVCMOS33") for pin in BOARD.leds)
+    require_pads(fabric, replace(BOARD, leds=lights), None)
+    assert "pad 10: its I/O standard must be 'LVCMOS33', as the board file has it, not LVCMOS18" in fabric.problems
 
 
 def with_table(recorded: Recorded, row: int, column: int, number: int, table: int) -> Frames:

@@ -77,9 +77,10 @@ class Pad:
         """The types that the bits can stand for, all of one direction, INPUT, OUTPUT or BIDIR, with their standards;
         none where the bits do not use the pad."""
         name = f"PIO{self.letter}.BASE_TYPE"
-        types, exact = types_of(self.tiles.base(name)), types_of(self.tiles.values(name))
+        types = types_of(self.tiles.base(name))
         if len(directions_of(types)) > 1:
-            types = frozenset(each for each in types if each[0] in directions_of(exact))
+            exact = directions_of(types_of(self.tiles.values(name)))
+            types = frozenset(each for each in types if each[0] in exact)
         directions = directions_of(types)
         if directions == {"NONE"}:
             return frozenset()
@@ -87,7 +88,7 @@ class Pad:
             found = " and ".join(sorted(directions)) or "a mixture"
             self.die.problem(self.where, f"its bits must say one direction, not {found}")
             return frozenset()
-        return types & exact or types
+        return types
 
     def read(self) -> None:
         for name in ELECTRICAL:

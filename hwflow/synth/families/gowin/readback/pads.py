@@ -86,6 +86,8 @@ class Pads:
             self.tracing.fabric.problem(f"{tile.where}, pad {self.label(place)}", "its bits must be those of a pad "
                                         f"that gowin_pack makes in a bank of that voltage, and are {sorted(found)}")
         elif setting.direction is not None:
+            self.tracing.fabric.standards[self.label(place)] = standards(
+                self.chip, tile.kind, name, found, self.volts[bank], setting)
             self.use(tile, name, self.label(place), setting)
 
     def label(self, place: str) -> str:
@@ -95,7 +97,6 @@ class Pads:
     def use(self, tile: Tile, name: str, pin: str, setting: Setting) -> None:
         """The pad, and the cell of one that goes both ways."""
         ports, fabric, where = tile.data.bels[name].portmap, self.tracing.fabric, f"{tile.where}, pad {pin}"
-        fabric.standards[pin] = standards
         if setting.pull != USUAL_PULL:  # which gowin_pack gives a pad where nobody asks for one
             fabric.pulls[pin] = setting.pull.lower()
         if setting.direction == "input":
@@ -129,20 +130,30 @@ def pad_table(chip: Chip, kind: int, name: str) -> tuple[Row, ...]:
     return tuple(rows_of(chip.db.longval[kind][name]))
 
 
+def standards(chip: Chip, kind: int, name: str, found: frozenset[Spot], volts: tuple[str, ...], like: Setting
+              ) -> frozenset[str]:
+    """The standards that a pad with the bits `found` and of the direction and pull of `like` can have."""
+    return frozenset(setting.standard for voltage in volts for setting in settings(chip, kind, name, found, voltage)
+                     if (setting.direction, setting.pull) == (like.direction, like.pull))
+
+
 @lru_cache(maxsize=1024)
 def search(chip: Chip, kind: int, name: str, found: frozenset[Spot], volts: tuple[str, ...]) -> Setting | None:
     """The first combination of a pad with exactly the bits `found`."""
-    table = pad_table(chip, kind, name)
     if not found:
         return Setting(None, "")
-    for voltage in volts:
-        unused = fuses(table, chip.attributes("IOB", {"IO_TYPE": STANDARDS[voltage], "BANK_VCCIO": voltage}))
-        if found == unused:
-            return Setting(None, voltage)
-        for setting, attributes in combinations(voltage):
-            if found == fuses(table, chip.attributes("IOB", attributes)) | unused:
-                return setting
-    return None
+    return next((setting for voltage in volts for setting in settings(chip, kind, name, found, voltage)), None)
+
+
+def settings(chip: Chip, kind: int, name: str, found: frozenset[Spot], volts: str) -> Iterator[Setting]:
+    """All combinations with exactly the bits `found` of a pad in a bank of that voltage, the usual first."""
+    table = pad_table(chip, kind, name)
+    unused = fuses(table, chip.attributes("IOB", {"IO_TYPE": STANDARDS[volts], "BANK_VCCIO": volts}))
+    if found == unused:
+        yield Setting(None, volts)
+    for setting, attributes in combinations(volts):
+        if found == fuses(table, chip.attributes("IOB", attributes)) | unused:
+            yield setting
 
 
 @lru_cache(maxsize=1024)
