@@ -44,11 +44,12 @@ def require_pads(fabric: Fabric, board: Board, memory: BoardMemory | None) -> No
     for pin in ports_of(board, leds=leds_of(board), memory=memory).values():
         standards = fabric.standards.get(pin.name, frozenset({pin.io_standard}))
         if pin.io_standard not in standards:
-            fabric.problem(f"pad {pin.name}", f"its I/O standard must be '{pin.io_standard}', as the board file has it, not "
-                                              f"{' or '.join(sorted(standards))}")
-        wanted, found = pin.pull or FAMILIES[board.family].usual_pull, fabric.pulls.get(pin.name)
-        if found is not None and found != wanted:
-            fabric.problem(f"pad {pin.name}", f"its pull must be '{wanted}', as the board file has it, not '{found}'")
+            found = " or ".join(sorted(standards))
+            fabric.problem(f"pad {pin.name}",
+                           f"its I/O standard must be '{pin.io_standard}', as the board file has it, not {found}")
+        wanted, pull = pin.pull or FAMILIES[board.family].usual_pull, fabric.pulls.get(pin.name)
+        if pull is not None and pull != wanted:
+            fabric.problem(f"pad {pin.name}", f"its pull must be '{wanted}', as the board file has it, not '{pull}'")
 
 
 def pads_of(board: Board, memory: BoardMemory | None) -> dict[str, list[str]]:
