@@ -150,7 +150,7 @@ def promising(job: Job, folder: Path, seeds: Sequence[int], jobs: int, key: str,
     later design of the same network 131, 132, 149, 150 and 156 MHz, and routed 189, 189, 181, 168 and 194 MHz.
     """
     results = side_by_side(job, folder, "placed", seeds, jobs, key, make)
-    looks = {seed: 0.0 if isinstance(result, ToolFailed) else expected_mhz((result / PLACED).read_text())
+    looks = {seed: 0.0 if isinstance(result, ToolFailed) else placement_mhz((result / PLACED).read_text())
              for seed, result in zip(seeds, results, strict=True)}
     best = sorted(seeds, key=lambda seed: -looks[seed])[:count]
     told = ", ".join(f"{seed}: {mhz:.0f} MHz" if mhz else f"{seed}: failed" for seed, mhz in looks.items())
@@ -158,7 +158,7 @@ def promising(job: Job, folder: Path, seeds: Sequence[int], jobs: int, key: str,
     return [seed for seed in seeds if seed in best]
 
 
-def expected_mhz(said: str) -> float:
+def placement_mhz(said: str) -> float:
     """The clock that nextpnr, in what it says, expects of a placement: of the clock that is farthest from its goal;
     infinity for a design without paths."""
     clocks = [(float(mhz), float(goal)) for mhz, goal in EXPECTED.findall(said)]

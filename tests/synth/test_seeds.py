@@ -22,7 +22,7 @@ from hwflow.synth.seeds import (
     Attempt,
     Listener,
     default_jobs,
-    expected_mhz,
+    placement_mhz,
     from_seeds,
     promising,
 )
@@ -138,7 +138,7 @@ def test_the_most_promising_placements(tmp_path: Path) -> None:
 
 
 def test_a_design_without_paths_promises_any_clock() -> None:
-    assert expected_mhz("Info: Max delay <async> -> posedge clk: 3.24 ns\n") == math.inf
+    assert placement_mhz("Info: Max delay <async> -> posedge clk: 3.24 ns\n") == math.inf
 
 
 def test_jobs_by_cores_and_memory() -> None:
