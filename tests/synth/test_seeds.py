@@ -22,8 +22,8 @@ from hwflow.synth.seeds import (
     Attempt,
     Listener,
     default_jobs,
-    placement_mhz,
     from_seeds,
+    placement_mhz,
     promising,
 )
 from hwflow.synth.toolchain import Job
