@@ -42,8 +42,8 @@ def require_pads(fabric: Fabric, board: Board, memory: BoardMemory | None) -> No
     """A problem for each pad whose pull or I/O standard is not the board file's, or not the usual pull where that has
     none."""
     for pin in ports_of(board, leds=leds_of(board), memory=memory).values():
-        standards = fabric.standards.get(pin.name, frozenset({pin.io_standard}))
-        if pin.io_standard not in standards:
+        standards = fabric.standards.get(pin.name)
+        if standards is not None and pin.io_standard not in standards:
             found = " or ".join(sorted(standards))
             fabric.problem(f"pad {pin.name}",
                            f"its I/O standard must be '{pin.io_standard}', as the board file has it, not {found}")

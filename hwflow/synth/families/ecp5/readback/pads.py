@@ -67,7 +67,7 @@ class Pad:
         self.where = f"{self.tiles.name} PIO{self.letter} (pin {pin})"
         self.inward = self.wire(f"JPADDI{self.letter}_PIO")
         types = self.find_types() if self.tiles.tiles else frozenset()
-        self.direction = next(iter({direction for direction, _ in types}), "")
+        self.direction = next(iter(directions_of(types)), "")
         self.standards = frozenset(standard for _, standard in types)
 
     def wire(self, base: str) -> str:
