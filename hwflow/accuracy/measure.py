@@ -17,6 +17,7 @@ from hwflow.accuracy.metrics import (
     chance_of_area,
     chance_of_share,
     deviation,
+    is_index,
     ranks,
     signal_to_noise,
     squared_errors,
@@ -29,8 +30,6 @@ from hwflow.onnx.model import Array, Model
 from hwflow.onnx.run.sequences import in_order, state_pairs
 from hwflow.outcome import OutcomeWarning
 
-#: Integers of so many bytes are indices.
-INDEX_BYTES = 4
 #: Rows of the float model between two calls of `progress`.
 _ROWS = 16
 
@@ -87,7 +86,8 @@ class OutputNoise:
 
     `snr_db` is None, too, where they are equal or the float output is 0.  `real` and `integer` are the outputs of both
     models; `counts` says that they are integers or booleans.  `agreement` is for classes and other indices, which have
-    no noise: the share of elements that are equal, 0 to 1; None for quantities.
+    no noise: the share of elements that are equal, 0 to 1; None for quantities.  A `state` is called like the next
+    value of an input, and is none of the answers.
     """
 
     output: str
@@ -97,6 +97,7 @@ class OutputNoise:
     integer: Values = Values()
     counts: bool = False
     agreement: float | None = None
+    state: bool = False
 
 
 @dataclass(frozen=True)
@@ -105,9 +106,9 @@ class Accuracy:
 
     `classes` is the number of scores (0 where the output names the class itself), `confusion` every cell that is not 0.
     `snr_db` is the power of the float outputs over the power of the difference, in decibels over all outputs together
-    that are quantities; None where they are equal, or where there are none.  `worst` are the rows on which the integer
-    model is worst, the worst first.  `warnings` is what somebody should know of these numbers.  `names` are those of
-    the classes, where labels are texts.
+    that are quantities and no states; None where they are equal, or where there are none.  `worst` are the rows on
+    which the integer model is worst, the worst first.  `warnings` is what somebody should know of these numbers.
+    `names` are those of the classes, where labels are texts.
     """
 
     rows: int
@@ -182,21 +183,18 @@ def compare(
         agreement=None if answers[0] is None else float(np.mean(answers[0] == answers[1])),
         classes=both[0][0].size if answers[0] is not None and both[0] is not None and both[0][0].size > 1 else 0,
         confusion=() if answers[0] is None else _confusion(dataset, answers[0], answers[1]),
-        snr_db=signal_to_noise({name: values for name, values in numbers.items() if not _names(values)}, outputs),
-        outputs=tuple(_noise(name, values, outputs[name]) for name, values in numbers.items()),
+        snr_db=signal_to_noise({name: values for name, values in numbers.items()
+                                if name not in asked.states and not is_index(values)}, outputs),
+        outputs=tuple(replace(_noise(name, values, outputs[name]), state=name in asked.states)
+                      for name, values in numbers.items()),
         worst=worst_rows(asked, dataset, reference, outputs),
         names=names,
     )
 
 
-def _names(values: Array) -> bool:
-    """Whether they are classes or other indices, as ArgMax and TopK give them: 8 and 16 bits are quantized numbers."""
-    return values.dtype.kind == "b" or (values.dtype.kind in "iu" and values.dtype.itemsize >= INDEX_BYTES)
-
-
 def _noise(name: str, real: Array, integer: Array) -> OutputNoise:
     """How far one output is from that of the float model."""
-    agreement = float(np.mean(real == integer.reshape(real.shape))) if _names(real) else None
+    agreement = float(np.mean(real == integer.reshape(real.shape))) if is_index(real) else None
     snr = signal_to_noise({name: real}, {name: integer}) if agreement is None else None
     largest = _finite(deviation(real, integer).largest)
     return OutputNoise(name, snr, largest, _values(real), _values(integer), real.dtype.kind != "f", agreement)
@@ -218,7 +216,7 @@ def _metrics(
     models = (reference, outputs)
     if asked.task is Task.VALUES:
         expected = dataset.outputs if labels is None else {name: labels}
-        for output, values in expected.items():
+        for output, values in sorted(expected.items(), key=lambda item: item[0] in asked.states):
             if reference[output].dtype.kind not in "biuf":
                 yield _equal_texts(output, values, reference[output], outputs[output])
                 continue

@@ -98,6 +98,18 @@ def deviation(expected: Array, outputs: Array) -> Deviation:
     return Deviation(squares / max(apart.size, 1), explained, largest, by_row / (spread or 1.0))
 
 
+#: Integers of so many bytes are indices.
+INDEX_BYTES = 4
+
+
+def is_index(values: Array) -> bool:
+    """Whether they are classes or other indices, as ArgMax and TopK give them: 8 and 16 bits are quantized numbers.
+
+    Such numbers have no noise; they are equal or not.
+    """
+    return values.dtype.kind == "b" or (values.dtype.kind in "iu" and values.dtype.itemsize >= INDEX_BYTES)
+
+
 def signal_to_noise(reference: Mapping[str, Array], outputs: Mapping[str, Array]) -> float | None:
     """Power of the reference over the power of the difference, in decibels, over all outputs together.
 

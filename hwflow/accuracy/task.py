@@ -15,6 +15,7 @@ from hwflow.data.dataset import Dataset
 from hwflow.onnx.inference.maps import class_names
 from hwflow.onnx.model import Array, Model, Value
 from hwflow.onnx.run.sequences import outputs_of_rows
+from hwflow.quantize.passes.handed_on import named_like_states
 
 #: Numbers that numpy itself does not know as floats.
 BFLOAT16 = np.dtype(ml_dtypes.bfloat16)
@@ -35,13 +36,15 @@ class Task(enum.StrEnum):
 class Question:
     """`output` is the output that labels judge, and `input` what a reconstruction is compared with; else empty.
 
-    `names` are those of the scores' classes, where labels are texts and the output is scores.
+    `names` are those of the scores' classes, where labels are texts and the output is scores.  `states` are outputs
+    that are called like next values of inputs: caches and states, which are no answers and are measured apart.
     """
 
     task: Task
     output: str = ""
     input: str = ""
     names: tuple[str, ...] = ()
+    states: tuple[str, ...] = ()
 
 
 def question(model: Model, dataset: Dataset) -> Question:
@@ -49,10 +52,16 @@ def question(model: Model, dataset: Dataset) -> Question:
 
     HwflowError where its labels are of no use for any output: not a class that there is, or not as many numbers.
     """
-    labels, outputs = dataset.labels, [value for value in outputs_of_rows(model) if _elements(value)]
+    states = named_like_states(model)
+    answers = [value for value in outputs_of_rows(model) if value.name not in states]
+    return replace(_question(model, dataset, answers), states=states)
+
+
+def _question(model: Model, dataset: Dataset, answers: list[Value]) -> Question:
+    """The question about the outputs `answers`."""
+    labels, outputs = dataset.labels, [value for value in answers if _elements(value)]
     if labels is None:
-        expected = any(value.name in dataset.outputs and (_elements(value) or _is_text(value))
-                       for value in outputs_of_rows(model))
+        expected = any(value.name in dataset.outputs and (_elements(value) or _is_text(value)) for value in answers)
         return Question(Task.VALUES if expected else Task.NONE)
     if labels.dtype.kind == "U":
         return _texts(dataset, labels, model)

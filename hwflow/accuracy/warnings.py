@@ -266,9 +266,9 @@ def _one_class(accuracy: Accuracy, blamed: _Blame) -> list[OutcomeWarning]:
 
 
 def _low(outputs: Sequence[OutputNoise], blamed: _Blame) -> Iterator[OutcomeWarning]:
-    """The noisiest output below the bound; indices have no noise."""
+    """The noisiest output below the bound; indices have no noise, states are none of the answers."""
     below = [noise for noise in outputs
-             if not noise.counts and noise.snr_db is not None and noise.snr_db < LEAST_DB]  # fmt: skip
+             if not (noise.counts or noise.state) and noise.snr_db is not None and noise.snr_db < LEAST_DB]  # fmt: skip
     if not below:
         return
     noise = min(below, key=lambda output: output.snr_db or 0.0)

@@ -11,6 +11,8 @@ from hwflow_base.errors import HwflowError
 from hwflow_base.files.facts import of_plain
 
 from hwflow.accuracy import Accuracy, Task, compare, question
+from hwflow.onnx import infer
+from hwflow.onnx.build import Builder
 from tests.accuracy.support import dataset, passing
 
 
@@ -56,6 +58,39 @@ def test_an_output_that_names_the_class() -> None:
     found = compare(asked, data, {"y": np.array([[7], [-2]])}, {"y": np.array([[7], [3]])})
     assert measured(found) == {"top-1": (1.0, 0.5)}
     assert (found.classes, found.agreement) == (0, 0.5)
+
+
+def test_outputs_called_like_next_values_of_inputs_are_measured_apart() -> None:
+    """A state of the same shape, a cache that a row was joined to, and neither: an output named like no input, and one
+    that depends on its own input alone."""
+    b = Builder("step")
+    x, h = b.input("x", np.float32, (1, 4)), b.input("h_in", np.float32, (1, 4))
+    keys, own = b.input("past_key_values.0.key", np.float32, (3, 4)), b.input("own_in", np.float32, (1, 4))
+    for name, made in (("h_out", b.node("Add", x, h, output="h_out")), ("y", b.node("Mul", x, h, output="y")),
+                       ("present.0.key", b.node("Concat", keys, x, axis=0, output="present.0.key")),
+                       ("own_out", b.node("Neg", own, output="own_out"))):
+        b.output(made, np.float32, (4, 4) if name == "present.0.key" else (1, 4))
+    model, rng = infer(b.model()), np.random.default_rng(0)
+    real = {value.name: rng.normal(0, 9, (6, *(value.tensor.shape or ()))).astype(np.float32)
+            for value in model.graph.outputs if value.tensor}  # fmt: skip
+    labels = real["y"].reshape(6, -1).argmax(axis=1)
+    data = dataset(labels, **real)
+    asked = question(model, data)
+    assert (asked.output, asked.states) == ("y", ("h_out", "present.0.key")), "labels do not judge the first output"
+    apart = {"h_out": 1.0, "present.0.key": 2.0, "y": 0.5, "own_out": 0.0}
+    found = compare(asked, data, real, {name: values + np.float32(apart[name]) for name, values in real.items()})
+    answers = np.square([real["y"], real["own_out"]]).sum()
+    assert found.snr_db == pytest.approx(10 * np.log10(answers / (24 * 0.25)), abs=1e-3)
+    assert [noise.output for noise in found.outputs if noise.state] == ["h_out", "present.0.key"]
+    states = next(noise for noise in found.outputs if noise.output == "h_out")
+    assert states.snr_db == pytest.approx(10 * np.log10(np.square(real["h_out"]).mean()), abs=1e-3)
+    assert of_plain(found.facts(), Accuracy) == found
+    values = dataset(None, **real)
+    expected = compare(question(model, values), values, real, real)
+    assert expected.headline is not None
+    assert expected.headline.output == "y", "states come behind the answers"
+    alone = passing((1, 4))
+    assert question(alone, dataset()).states == (), "an only output is the answer, whatever it is called"
 
 
 def test_one_score_for_labels_0_and_1() -> None:

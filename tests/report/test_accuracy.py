@@ -11,6 +11,7 @@ import pytest
 from hwflow.accuracy import Accuracy, LayerNoise, compare, question
 from hwflow.views.console.accuracy import say_accuracy, show_accuracy, show_layers
 from hwflow.views.console.terminal import Console
+from hwflow.views.page.sections.accuracy import accuracy_body
 from tests.accuracy.support import dataset, passing
 
 
@@ -61,12 +62,27 @@ def test_a_line(capsys: pytest.CaptureFixture[str]) -> None:
     same = compare(asked, data, names, {"y": np.array([[7], [3]])})
     assert same.snr_db is None, "a class has no noise"
     assert shown(capsys, say_accuracy, same).endswith("rows: 'y' equal in 50.00 %\n")
+    apart = replace(asked, states=("scores",))
+    made = compare(apart, data, {**names, "scores": np.ones((2, 3))}, {**names, "scores": np.full((2, 3), 1.1)})
+    assert shown(capsys, say_accuracy, made).endswith("rows: equal\n")
+    assert "  state 'scores' against the float model: 20.0 dB" in shown(capsys, show_accuracy, made)
     data = dataset(np.array([1.0, 2.0]))
     made = compare(question(passing((1, 1)), data), data, {"y": data.labels[:, None]}, {"y": data.labels[:, None]})
     assert shown(capsys, say_accuracy, made).splitlines() == [
         "  R2 on 2 rows: float 1.0000, integer 1.0000 (+0.0000)",
         "  integer against float outputs on 2 rows: equal",
     ]
+
+
+def test_the_page_has_states_in_a_table_of_their_own() -> None:
+    names, data = {"y": np.array([[7], [-2]])}, dataset([7, -2])
+    asked = replace(question(passing((1, 1), (1, 1), np.int64), data), states=("cache",))
+    made = compare(asked, data, {**names, "cache": np.ones((2, 3))}, {"y": np.array([[7], [3]]),
+                                                                      "cache": np.full((2, 3), 1.1)})
+    outputs, states = accuracy_body(made).split("States and caches, none of the answers", 1)
+    assert "equal in 50.00 %" in outputs
+    assert "20.0 dB" not in outputs
+    assert "20.0 dB" in states
 
 
 ROWS = (
@@ -101,6 +117,10 @@ def test_layers(capsys: pytest.CaptureFixture[str]) -> None:
     assert ["2", "[red]pool\\x1b[31m", "max_pool", "int8", "15.2", "0.00", "2.00", "12.50", "%", "worst"] in words
     assert ["3", "cut", "lookup", "int8"] in words
     assert ["4", "same", "dense", "int8", "int8", "exact", "0.00", "0.00", "0", "%"] in words
+    show_layers(Console(), (replace(ROWS[3], agreement=0.75), replace(ROWS[3], agreement=1.0)), 100)
+    words = [line.split() for line in capsys.readouterr().out.splitlines()]
+    assert ["cut", "lookup", "int8", "equal", "75.00", "%"] in words
+    assert ["cut", "lookup", "int8", "exact"] in words
     assert lines[-1] == (
         "  layer 'conv' hurts most: from 40.0 dB at its inputs to 17.0 dB at its output (weights int2, output int8)")
 

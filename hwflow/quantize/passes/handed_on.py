@@ -205,6 +205,30 @@ def proposals(model: Model, taken: Mapping[str, str], others: Container[str]) ->
     return pairs
 
 
+def named_like_states(model: Model) -> tuple[str, ...]:
+    """The outputs of `model` that are called like the next value of an input, where shapes and what they depend on
+    allow it: of the input's type and shape, or longer along one axis, as a cache that a row was joined to.
+
+    Nothing computes with this; it says which outputs a reader looks at apart from the others.
+    """
+    graph, inputs = model.graph, {_stem(value.name): value.name for value in model.graph.inputs}
+    found = [value.name for value in graph.outputs
+             if _stem(value.name) and _grows(graph, inputs.get(_stem(value.name), ""), value.name)]  # fmt: skip
+    return tuple(found) if len(found) < len(graph.outputs) else ()
+
+
+def _grows(graph: Graph, name: str, output: str) -> bool:
+    """Whether `output` could be the next value of the input `name`, or that and rows joined to it."""
+    old, new = graph.tensor_type(name), graph.tensor_type(output)
+    if not name or old is None or new is None or not (old.is_static and new.is_static) or old.dtype != new.dtype:
+        return False
+    before, after = (kind.shape or () for kind in (old, new))
+    changed = [(a, b) for a, b in zip(before, after, strict=False) if a != b]
+    grows = len(before) == len(after) and len(changed) <= 1 and all(
+        isinstance(a, int) and isinstance(b, int) and a < b for a, b in changed)
+    return grows and bool(_origins(graph, output) - {name})
+
+
 def _stem(name: str) -> str:
     """What the names of both ends of a state have in common, if they follow the custom: "h" of h0 and hn, "0.key" of
     past_key_values.0.key and present.0.key; empty where nothing but the ends is said.

@@ -130,7 +130,7 @@ def headline(accuracy: Accuracy) -> tuple[str, float | None, float | None]:
         return f"{metric.name} %", 100 * metric.integer, None if metric.real is None else 100 * metric.real
     if accuracy.agreement is not None:
         return "agreement %", 100 * accuracy.agreement, 100.0
-    same = [noise.agreement for noise in accuracy.outputs if noise.agreement is not None]
+    same = [noise.agreement for noise in accuracy.outputs if noise.agreement is not None and not noise.state]
     if same and accuracy.snr_db is None:
         return "agreement %", 100 * min(same), 100.0
     return "SNR dB", accuracy.snr_db, None

@@ -7,7 +7,8 @@
 | no labels; an output is a row of scores  | rows that keep the float model's class | points below 100 %          |
 | no labels; other outputs                 | difference from the float outputs     | per cent of their size       |
 
-A row of scores is an output of two elements or more, in a vector that no input has the shape of.
+A row of scores is an output of two elements or more, in a vector that no input has the shape of.  States that are
+outputs of the file are none of those that are judged.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from dataclasses import dataclass
 import numpy as np
 from hwflow_base.errors import HwflowError
 
-from hwflow.accuracy import Question, Task, compare, question
+from hwflow.accuracy import Question, Task, compare, is_index, question
 from hwflow.data.dataset import Dataset, classes
 from hwflow.onnx.model import Array, Model, Value
 
@@ -69,6 +70,7 @@ class Metric:
         HwflowError where the data allows none.
         """
         asked = question(model, dataset)
+        reference = {name: values for name, values in reference.items() if name not in asked.states}
         numbers = {name: values for name, values in reference.items() if values.dtype.kind in "biuf"}
         if not numbers:
             raise HwflowError(
@@ -154,14 +156,18 @@ def _is_scores(value: Value, model: Model) -> bool:
 
 
 def noise_power(reference: Mapping[str, Array], outputs: Mapping[str, Array]) -> float:
-    """Power of the difference over the power of the reference, summed over all outputs of numbers.
+    """Power of the difference over the power of the reference, summed over all outputs of quantities.
 
     Probabilities are compared by their logarithms, so that errors behind a softmax count where it saturates, too.
+    Classes and other indices have no power; where all outputs are such, it is the share of elements that differ.
     """
+    numbers = {name: values for name, values in reference.items() if values.dtype.kind in "biuf"}
+    quantities = {name: values for name, values in numbers.items() if not is_index(values)}
+    if numbers and not quantities:
+        equal = [np.ravel(outputs[name]) == np.ravel(values) for name, values in numbers.items()]
+        return 1 - float(np.mean(np.concatenate(equal)))
     signal = noise = 0.0
-    for name, values in reference.items():
-        if values.dtype.kind not in "biuf":
-            continue
+    for name, values in quantities.items():
         real, integer = values.astype(np.float64), outputs[name].astype(np.float64)
         rows = real.reshape(len(real), -1)
         if rows.shape[1] > 1 and rows.min() >= 0 and np.allclose(rows.sum(axis=1), 1, atol=1e-3):

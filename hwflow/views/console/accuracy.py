@@ -51,18 +51,25 @@ def show_accuracy(console: Console, accuracy: Accuracy) -> None:
     if accuracy.agreement is not None:
         console.say(f"  both models give the same class to {percent(accuracy.agreement, 2)} of the rows")
     _show_confusion(console, accuracy)
-    for noise in accuracy.outputs[:_MOST]:
+    for noise in sorted(accuracy.outputs, key=lambda noise: noise.state)[:_MOST]:
         worst = f", largest error {noise.largest_error:.4g}" if noise.largest_error and noise.agreement is None else ""
-        console.say(f"  output '{shortened(noise.output, _WIDTH)}' against the float model: {apart_text(noise)}{worst}")
+        which = f"{kind_text(noise)} '{shortened(noise.output, _WIDTH)}'"
+        console.say(f"  {which} against the float model: {apart_text(noise)}{worst}")
 
 
 def whole_text(accuracy: Accuracy) -> str:
     """How far all outputs are apart: quantities in decibels, classes and other indices in per cent."""
-    texts = [f"'{shortened(noise.output, _WIDTH)}' {apart_text(noise)}" for noise in accuracy.outputs
-             if noise.agreement is not None and (noise.agreement < 1 or accuracy.snr_db is not None)]
+    indices = [noise for noise in accuracy.outputs if noise.agreement is not None and not noise.state]
+    texts = [f"'{shortened(noise.output, _WIDTH)}' {apart_text(noise)}" for noise in indices
+             if noise.agreement != 1 or accuracy.snr_db is not None]
     if accuracy.snr_db is not None:
         texts.insert(0, decibels_of(accuracy.snr_db))
     return "; ".join(texts) or "equal"
+
+
+def kind_text(noise: OutputNoise) -> str:
+    """What an output is: states are none of the answers."""
+    return "state" if noise.state else "output"
 
 
 def apart_text(noise: OutputNoise) -> str:
@@ -118,7 +125,7 @@ def _show_confusion(console: Console, accuracy: Accuracy) -> None:
 
 def show_layers(console: Console, noises: Sequence[LayerNoise], rows: int) -> None:
     """A row per tensor in the order of the graph; the worst one is marked, and a line names the layer to look at."""
-    known = [noise for noise in noises if noise.noise is not None]
+    known = [noise for noise in noises if noise.noise is not None or noise.agreement is not None]
     if not known:
         console.say("  layer by layer: this model's tensors have no counterpart in reals to compare with")
         return
@@ -171,6 +178,8 @@ def _harm(noise: LayerNoise) -> str:
 
 
 def decibels_text(noise: LayerNoise) -> str:
+    if noise.agreement is not None:
+        return "exact" if noise.agreement == 1 else f"equal {percent(noise.agreement, 2)}"
     if noise.noise is None:
         return ""
     if noise.noise == 0:

@@ -87,3 +87,20 @@ def test_noise_of_probabilities_is_that_of_their_logarithms():
     assert noise_power({"y": real}, {"y": off}) == pytest.approx(expected)
     assert noise_power({"y": 2 * real}, {"y": 2 * off}) == pytest.approx(0.25)
     assert noise_power({"y": 0 * real}, {"y": off}) == pytest.approx(0.25**2 + 0.75**2)
+
+
+def test_classes_and_states_have_no_power():
+    real, off = np.array([[3.0, -4.0]]), np.array([[3.0, -3.5]])
+    label, other = np.array([[7], [5], [0], [3]]), np.array([[7], [1], [0], [3]])
+    expected = noise_power({"y": real}, {"y": off})
+    assert noise_power({"y": real, "label": label}, {"y": off, "label": other}) == expected
+    assert noise_power({"label": label}, {"label": other}) == 0.25
+    assert noise_power({"scores": 100 * label.astype(np.int8)}, {"scores": 50 * label.astype(np.int8)}) > 0
+    rows = np.full((5, 1, 4), 2.0, F)
+    b = Builder()
+    x, h = b.input("x", F, (1, 4)), b.input("h_in", F, (1, 4))
+    b.output(b.node("Add", x, h, output="h_out"))
+    b.output(b.node("Sub", x, h, output="y"))
+    dataset = Dataset(Path("x.npz"), {"x": rows, "h_in": rows}, {"x": rows, "h_in": rows}, False, None, {})
+    found = Metric.of(onnx.infer(b.model()), dataset, {"h_out": rows, "y": rows})
+    assert found.score({"h_out": 9 * rows, "y": rows * F(1.5)}).drop == pytest.approx(50)

@@ -15,12 +15,21 @@ from hwflow_base.files.facts import of_plain
 from hwflow_base.printable import number, percent, shortened
 from markupsafe import Markup
 
-from hwflow.accuracy import Accuracy, Histogram, LayerNoise, Pair, Task, WorstRow, most_harmful
+from hwflow.accuracy import Accuracy, Histogram, LayerNoise, OutputNoise, Pair, Task, WorstRow, most_harmful
 from hwflow.data.pictures import MOST_PIXELS
 from hwflow.outcome import OutcomeWarning
 from hwflow.pipeline.records import ACCURACY, Record
 
-from ...console.accuracy import apart_text, decibels_text, lost_text, share_text, steps_text, value_text, whole_text
+from ...console.accuracy import (
+    apart_text,
+    decibels_text,
+    kind_text,
+    lost_text,
+    share_text,
+    steps_text,
+    value_text,
+    whole_text,
+)
 from ..bars import Piece, Row, bars
 from ..chart import Axis, Line, Rule, figure, picture, plot
 from ..markup import (
@@ -370,12 +379,18 @@ def accuracy_body(accuracy: Accuracy) -> Markup:
             (metric.name, metric.output, Cell(value_text(metric, metric.real), metric.real),
              Cell(value_text(metric, metric.integer), metric.integer), Cell(lost_text(metric), metric.lost))
             for metric in accuracy.metrics], caption=f"{accuracy.task.value} on {number(accuracy.rows)} rows"))
-    if accuracy.outputs:
-        parts.append(table(("output", "against the float model", "largest error"), [
-            (noise.output, Cell(apart_text(noise), noise.snr_db),
-             Cell("not finite" if noise.largest_error is None else f"{noise.largest_error:.4g}", noise.largest_error))
-            for noise in accuracy.outputs], caption="Outputs of the integer model against those of the float model"))
+    for kind, caption in (("output", "Outputs"), ("state", "States and caches, none of the answers,")):
+        noises = [noise for noise in accuracy.outputs if kind_text(noise) == kind]
+        if noises:
+            parts.append(table((kind, "against the float model", "largest error"), [
+                (noise.output, Cell(apart_text(noise), noise.snr_db), _largest(noise)) for noise in noises],
+                caption=f"{caption} of the integer model against those of the float model"))
     return Markup("").join(parts)
+
+
+def _largest(noise: OutputNoise) -> Cell:
+    largest = noise.largest_error
+    return Cell("not finite" if largest is None else f"{largest:.4g}", largest)
 
 
 def headline_of(accuracy: Accuracy) -> Markup:
