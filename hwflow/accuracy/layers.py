@@ -12,7 +12,6 @@ from hwflow_base.short_repr import fields_repr
 
 from hwflow import golden
 from hwflow.accuracy.histogram import Histogram, Tally
-from hwflow.accuracy.metrics import is_index
 from hwflow.golden import Progress
 from hwflow.layers.base import Layer, LayerGraph, kind_of
 from hwflow.layers.formats import IntArray, IntFormat, Tensor
@@ -53,8 +52,7 @@ class TensorNoise:
     `signal` and `noise` are mean squares, `bias` the mean and `largest` the largest absolute error, all in real units.
     `saturated` is the share of elements, 0 to 1, whose real value is outside what the tensor can hold.  `added` is how
     much larger noise / signal is than at the layer's noisiest input, `inputs_db` that input's signal to noise in
-    decibels, None where it is exact.  `agreement` is for classes and other indices, which have none of these: the share
-    of elements that are equal, 0 to 1; None for quantities.
+    decibels, None where it is exact.
     """
 
     signal: float | None = None
@@ -64,7 +62,6 @@ class TensorNoise:
     saturated: float | None = None
     added: float | None = None
     inputs_db: float | None = None
-    agreement: float | None = None
 
     @property
     def ratio(self) -> float | None:
@@ -174,7 +171,6 @@ class _Against:
         for name, total in self.sums.items():
             view, tensor = self._views[name], total.tensor
             reals = np.asarray(values[view.source], np.float64).reshape(-1)
-            total.index = is_index(values[view.source])
             if values[view.source].dtype.kind in "iu":
                 reals = tensor.scale * (reals - tensor.zero_point)
             if reals.size == view.index.size:
@@ -200,8 +196,7 @@ class _Sums:
         self.tensor = graph.tensors[name]
         self.low, self.high = _ends(graph.producer(name), self.tensor.format)
         self.tally = _tally(graph, name)
-        self.count = self.saturated = self.equal = 0
-        self.index = False
+        self.count = self.saturated = 0
         self.signal = self.noise = self.error = self.largest = self.farthest = 0.0
 
     @property
@@ -216,7 +211,6 @@ class _Sums:
         exact = np.rint(reals / tensor.scale) + tensor.zero_point
         self.tally.add_reals(reals, exact)
         self.count += reals.size
-        self.equal += int(np.count_nonzero(exact == integers))
         self.saturated += int(np.count_nonzero((exact < self.low) | (exact > self.high)))
         self.signal += float(reals @ reals)
         self.noise += float(error @ error)
@@ -254,8 +248,6 @@ def _row(graph: LayerGraph, name: str, sums: _Sums | None) -> LayerNoise:
     if sums is None or not sums.count:
         return row
     n = sums.count
-    if sums.index:
-        return replace(row, agreement=sums.equal / n)
     measured = (sums.signal / n, sums.noise / n, sums.error / n, sums.largest)
     signal, noise, bias, largest = (value if math.isfinite(value) else None for value in measured)
     reach = sums.farthest / (farthest_of(tensor, sums.low, sums.high) or 1.0)

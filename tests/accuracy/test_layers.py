@@ -14,11 +14,9 @@ from hwflow.accuracy import LayerNoise, layer_noise, layers, most_harmful
 from hwflow.onnx import evaluate
 from hwflow.quantize import Quantized, quantize
 from hwflow.quantize.quantized import View
-from hwflow.quantize.settings import QuantizationSettings
 from tests.e2e.networks import rows_for, small_network
-from tests.quantize.models import Qdq, session
+from tests.quantize.models import Qdq
 from tests.quantize.models import rows as feeds
-from tests.quantize.net import Net, data
 
 
 @pytest.fixture(scope="module")
@@ -33,20 +31,6 @@ def quantized() -> Quantized:
         index = np.moveaxis(places, -1, 0)[None] if frame.height > 1 else places.reshape(1, -1)
         views[name] = View(source, index.astype(np.int64))
     return replace(made, twin=model, views=views)
-
-
-def test_a_class_on_the_chip_has_no_noise() -> None:
-    """Indices of the hardware's ArgMax are equal or not, as onnxruntime's on the same rows are."""
-    n = Net((3, 6, 6))
-    model = n.model(n.node("ArgMax", n.gemm(n.node("Flatten", n.x, channels=108), 6), axis=1))
-    made = quantize(model, data(model), settings=QuantizationSettings(hardware_argmax=True))
-    rows = data(model)
-    (row,) = (each for each in layer_noise(made, rows) if each.kind == "top_k")
-    count, runtime = len(next(iter(rows.values()))), session(model)
-    real = [runtime.run(None, {name: array[k] for name, array in rows.items()})[0] for k in range(count)]
-    ours = golden.predict(made, rows)[model.graph.outputs[0].name]
-    assert row.agreement == np.mean(ours == np.stack(real))
-    assert (row.snr_db, row.noise, row.added) == (None, None, None)
 
 
 def naive(quantized: Quantized, name: str, rows: dict[str, np.ndarray]) -> dict[str, float]:

@@ -117,10 +117,6 @@ def test_layers(capsys: pytest.CaptureFixture[str]) -> None:
     assert ["2", "[red]pool\\x1b[31m", "max_pool", "int8", "15.2", "0.00", "2.00", "12.50", "%", "worst"] in words
     assert ["3", "cut", "lookup", "int8"] in words
     assert ["4", "same", "dense", "int8", "int8", "exact", "0.00", "0.00", "0", "%"] in words
-    show_layers(Console(), (replace(ROWS[3], agreement=0.75), replace(ROWS[3], agreement=1.0)), 100)
-    words = [line.split() for line in capsys.readouterr().out.splitlines()]
-    assert ["cut", "lookup", "int8", "equal", "75.00", "%"] in words
-    assert ["cut", "lookup", "int8", "exact"] in words
     assert lines[-1] == (
         "  layer 'conv' hurts most: from 40.0 dB at its inputs to 17.0 dB at its output (weights int2, output int8)")
 

@@ -125,7 +125,7 @@ def _show_confusion(console: Console, accuracy: Accuracy) -> None:
 
 def show_layers(console: Console, noises: Sequence[LayerNoise], rows: int) -> None:
     """A row per tensor in the order of the graph; the worst one is marked, and a line names the layer to look at."""
-    known = [noise for noise in noises if noise.noise is not None or noise.agreement is not None]
+    known = [noise for noise in noises if noise.noise is not None]
     if not known:
         console.say("  layer by layer: this model's tensors have no counterpart in reals to compare with")
         return
@@ -178,8 +178,6 @@ def _harm(noise: LayerNoise) -> str:
 
 
 def decibels_text(noise: LayerNoise) -> str:
-    if noise.agreement is not None:
-        return "exact" if noise.agreement == 1 else f"equal {percent(noise.agreement, 2)}"
     if noise.noise is None:
         return ""
     if noise.noise == 0:
