@@ -190,7 +190,9 @@ def finish(prepared: Prepared, settings: QuantizationSettings, notes: list[str])
     _check_padding(prepared, activations)
     tuned = tune(prepared.twin, activations, settings, prepared.rows)
     inserted = insert(tuned.model, activations, tuned.weights)
-    qdq = recurrent_weights(with_wide_integers(inserted.model), lambda node: settings.layer(label_of(node)).weights)
+    loops = {name: (form.w, form.r) for name, form in tuned.loops.items()}
+    qdq = recurrent_weights(with_wide_integers(inserted.model), lambda node: settings.layer(label_of(node)).weights,
+                            loops)  # fmt: skip
     text = settings_to_yaml(_resolved(prepared, settings, chosen, tuned.settings))
     return PostTraining(with_reaches(qdq, prepared.reaches), prepared.twin, inserted.sources, text)
 

@@ -14,8 +14,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from hwflow.quantize.calibrate.streams import Floats, Moments
+from hwflow.onnx.model import Array, Node
+from hwflow.quantize.calibrate.streams import Floats, Moments, blocks, unblocked
+from hwflow.quantize.calibrate.weights import WeightForm, needs_products
 from hwflow.quantize.scale import SMALLEST_NORMAL
+from hwflow.quantize.settings import RangeMethod, WeightRounding, WeightSettings
 
 #: How strongly weights are held to the real ones, as a share of the mean square of the inputs: data tells little about
 #: inputs that are nearly zero or hardly differ from others.
@@ -95,6 +98,38 @@ def objective(weights: Floats, moments: Moments, bits: int, per_channel: bool) -
         right = (moments.yx + ridge * weights).swapaxes(2, 3)
         target = np.asarray(np.linalg.solve(gram, right), np.float64).swapaxes(2, 3)
     return Objective(weights, target, gram, bits, per_channel)
+
+
+def solved(
+    node: Node, weights: Array, bias: Array, settings: WeightSettings, form: WeightForm, moments: Moments
+) -> tuple[WeightForm, Array | None]:
+    """Integers for the `weights` of `node` by `moments` of calibration data, and their bias where it is corrected.
+
+    `form` has the nearest ones; resolved `settings` say which of its parts data decides.
+    """
+    if needs_products(settings):
+        form = _by_data(node, weights, bias, settings, form, moments)
+    if not settings.bias_correction:
+        return form, None
+    groups, outputs = moments.y.shape
+    reals = np.asarray(form.reals, np.float64).reshape(groups, outputs, -1)
+    return form, (moments.y - (reals @ moments.x[:, :, None])[:, :, 0]).ravel().astype(np.float32)
+
+
+def _by_data(
+    node: Node, weights: Array, bias: Array, settings: WeightSettings, form: WeightForm, moments: Moments
+) -> WeightForm:
+    """The integers with the least error of the layer's outputs; of `form`'s scales, where the user chose how to."""
+    if not settings.bias_correction:
+        moments = moments.about(np.asarray(bias, np.float64).reshape(moments.y.shape))
+    problem = objective(blocks(weights, node), moments, settings.bits, settings.per_channel)
+    scales = form.scales.astype(np.float64).reshape(len(moments.y), 1, -1, 1)
+    is_adaptive = settings.rounding is WeightRounding.ADAPTIVE
+    solution = (adaptive if is_adaptive else nearest)(problem, scales)
+    if settings.method is RangeMethod.MSE:
+        solution = searched(problem, is_adaptive).better(solution)
+    integers = unblocked(solution.integers, weights.shape).astype(np.int64)
+    return WeightForm(integers, solution.scales.ravel().astype(np.float32), settings.bits)
 
 
 def nearest(problem: Objective, scales: Floats) -> Solution:

@@ -22,6 +22,7 @@ import numpy.typing as npt
 from hwflow.onnx import prepare
 from hwflow.onnx.model import Array, Graph, Model, Node, Value
 from hwflow.onnx.rewrite.renaming import reads
+from hwflow.onnx.run.sequences import state_pairs
 from hwflow.quantize.calibrate.activations import ActivationForm
 from hwflow.quantize.graphs import ancestors, attribute
 
@@ -66,6 +67,8 @@ class Streams:
     nodes: Sequence[Node]
     real: dict[str, Rows] = field(default_factory=dict)
     integer: dict[str, Rows] = field(default_factory=dict)
+    #: States of recurrent nodes to their next values, where the rows are one sequence.
+    states: Mapping[str, str] = field(default_factory=dict)
     #: Tensor to the last of `nodes` that reads it.
     last: dict[str, Node] = field(init=False)
 
@@ -87,7 +90,7 @@ class Streams:
         probe = Streams(model, activations, nodes)
         probe._feed(rows, [0])
         fitting = max(1, _MEMORY // max(1, probe._peak()))
-        streams = Streams(model, activations, nodes)
+        streams = Streams(model, activations, nodes, states=state_pairs(model) if count <= fitting else {})
         streams._feed(rows, np.linspace(0, count - 1, min(count, fitting)).round().astype(int).tolist())
         return streams
 
@@ -130,10 +133,30 @@ class Streams:
         initializers = self.model.graph.initializers
         real = self.results(node) if real is None else real
         same = changed is None and all(self.real[n] is self.integer[n] for n in reads(node) if n not in initializers)
-        integer = real if same else self._run(changed or node, {**initializers, **(constants or {})}, self.integer)
+        integer, states = (real, {}) if same else self.played(changed or node, constants or {})
+        self.integer |= states
         for name, rows in real.items():
             self._put(name, rows, integer[name])
         self._drop(node)
+
+    def played(self, node: Node, constants: Mapping[str, Array]) -> tuple[dict[str, Rows], dict[str, Rows]]:
+        """The results of `node`, which reads `constants` besides those of the model, from the integer stream.
+
+        Where the rows are one sequence, a row begins with the states that the one before left: they are given, too.
+        """
+        constants = {**self.model.graph.initializers, **constants}
+        pairs = {name: made for name, made in self.states.items() if name in node.inputs and made in node.outputs}
+        if not pairs:
+            return self._run(node, constants, self.integer), {}
+        run, results = runner(node, self.model.opsets, constants), list[dict[str, Array]]()
+        names = [name for name in dict.fromkeys(reads(node)) if name not in constants]
+        states = {name: [self.integer[name][0]] for name in pairs}
+        for k in range(len(self.integer[names[0]])):
+            results.append(run({name: states[name][k] if name in pairs else self.integer[name][k] for name in names}))
+            for name, made in pairs.items():
+                states[name].append(results[-1][made])
+        return ({name: [row[name] for row in results] for name in node.outputs if name},
+                {name: rows[:-1] for name, rows in states.items()})  # fmt: skip
 
     def _run(self, node: Node, constants: Mapping[str, Array], values: Mapping[str, Rows]) -> dict[str, Rows]:
         run = runner(node, self.model.opsets, constants)

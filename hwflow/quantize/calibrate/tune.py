@@ -18,19 +18,26 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-import numpy as np
 from hwflow_base.errors import HwflowError
 
 from hwflow.layers.formats import IntFormat
 from hwflow.onnx.model import Array, Model, Node
-from hwflow.quantize.calibrate import rounding
 from hwflow.quantize.calibrate.activations import ActivationForm
+from hwflow.quantize.calibrate.loops import Loop, LoopForm, LoopRows
 from hwflow.quantize.calibrate.points import scale_source
 from hwflow.quantize.calibrate.ranges import Progress
-from hwflow.quantize.calibrate.streams import Moments, Rows, Streams, blocks, measure, unblocked
-from hwflow.quantize.calibrate.weights import WeightForm, resolved_method, weight_form
+from hwflow.quantize.calibrate.rounding import solved
+from hwflow.quantize.calibrate.streams import Rows, Streams, measure
+from hwflow.quantize.calibrate.weights import (
+    WeightForm,
+    is_loop,
+    needs_data,
+    needs_products,
+    resolved_method,
+    weight_form,
+)
 from hwflow.quantize.graphs import Names, is_layer, label_of, producers, with_graph
-from hwflow.quantize.settings import QuantizationSettings, RangeMethod, WeightRounding, WeightSettings
+from hwflow.quantize.settings import QuantizationSettings, WeightRounding, WeightSettings
 
 #: Up to this width automatic means that calibration data decides.
 _FEW = 6
@@ -68,23 +75,18 @@ def resolved(settings: WeightSettings, layer: str, has_data: bool, input_bits: i
     return replace(settings, method=resolved_method(settings), rounding=rounding, bias_correction=corrected)
 
 
-def needs_data(settings: WeightSettings) -> bool:
-    """Whether weights of resolved `settings` depend on calibration data, where there is some."""
-    adaptive = settings.rounding is WeightRounding.ADAPTIVE
-    return adaptive or settings.method is RangeMethod.MSE or bool(settings.bias_correction)
-
-
 @dataclass(frozen=True)
 class Tuned:
     """`model` is the float model with corrected biases.
 
-    `weights` are the integers of each layer and `settings` how they were found, with nothing left to decide; both by
-    the `label_of` the node.
+    `weights` are the integers of each layer, `loops` those of each recurrent node, and `settings` how they were found,
+    with nothing left to decide; all by the `label_of` the node.
     """
 
     model: Model
     weights: Mapping[str, WeightForm]
     settings: Mapping[str, WeightSettings]
+    loops: Mapping[str, LoopForm] = field(default_factory=dict)
 
 
 def tune(
@@ -94,13 +96,14 @@ def tune(
     calibration: Mapping[str, Array] | None,
     progress: Progress | None = None,
 ) -> Tuned:
-    """Weights of every Conv and Gemm of `model` with constant weights and bias.
+    """Weights of every Conv, Gemm and recurrent node of `model` with constant weights and bias.
 
     `activations` says which tensors become integers; `calibration` maps each input to rows [n, *its shape], None where
     there are none.  `progress` is called with (layers done, layers in all).  The same data gives the same result, bit
     for bit.  HwflowError: settings that need data where there is none.
     """
-    layers = [node for node in model.graph.nodes if is_layer(node, model.graph.initializers)]
+    constants = model.graph.initializers
+    layers = [node for node in model.graph.nodes if is_layer(node, constants) or is_loop(node, constants)]
     has_data = calibration is not None
     chosen = _resolved(model, layers, activations, settings, has_data)
     tuned = [node for node in layers if has_data and needs_data(chosen[label_of(node)])]
@@ -109,16 +112,15 @@ def tune(
         if label_of(node) not in chosen:
             work.streams.advance(node)
             continue
-        work.layer(node)
+        work.decide(node)
         if progress is not None:
-            progress(len(work.forms), len(layers))
+            progress(len(work.forms) + len(work.loops), len(layers))
     for node in layers:
-        if label_of(node) not in work.forms:
-            work.forms[label_of(node)] = weight_form(model.graph.initializers[node.inputs[1]], chosen[label_of(node)])
+        work.take_nearest(node)
     if progress is not None:
         progress(len(layers), len(layers))
     nodes = [work.changed.get(id(node), node) for node in model.graph.nodes]
-    return Tuned(with_graph(model, nodes, work.biases), work.forms, chosen)
+    return Tuned(with_graph(model, nodes, work.biases), work.forms, chosen, work.loops)
 
 
 def _resolved(
@@ -148,12 +150,42 @@ class _Work:
     changed: dict[int, Node] = field(default_factory=dict)
     biases: dict[str, Array] = field(default_factory=dict)
     forms: dict[str, WeightForm] = field(default_factory=dict)
+    loops: dict[str, LoopForm] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.names = Names(self.model.graph)
 
-    def layer(self, node: Node) -> None:
+    def decide(self, node: Node) -> None:
         """Decide the integers of `node`, in front of which the streams stand, and its bias."""
+        if is_loop(node, self.model.graph.initializers):
+            self._loop(node)
+        else:
+            self._layer(node)
+
+    def take_nearest(self, node: Node) -> None:
+        """The nearest integers for a `node` of which nothing is decided."""
+        name, constants = label_of(node), self.model.graph.initializers
+        if is_loop(node, constants):
+            self.loops.setdefault(name, Loop.of(node, constants, self.model.opsets).nearest(self.settings[name]))
+        elif name not in self.forms:
+            self.forms[name] = weight_form(constants[node.inputs[1]], self.settings[name])
+
+    def _loop(self, node: Node) -> None:
+        """The integers of W and R of a recurrent `node`, and its bias."""
+        loop = Loop.of(node, self.model.graph.initializers, self.model.opsets)
+        streams, real, y = self.streams, self.streams.results(node), node.outputs[0]
+        bias = self.names.new(f"{node.input(3) or label_of(node)}_corrected")
+
+        def play(form: LoopForm) -> LoopRows:
+            results, states = streams.played(*loop.written(form, bias))
+            return loop.rows({**streams.integer, **states}, results[y])
+
+        form = loop.form(self.settings[label_of(node)], loop.rows(streams.real, real[y]), play)
+        self.loops[label_of(node)] = form
+        self._go_past(node, real, *loop.written(form, bias))
+
+    def _layer(self, node: Node) -> None:
+        """The integers and the bias of a Conv or Gemm."""
         weights = self.model.graph.initializers[node.inputs[1]]
         settings = self.settings[label_of(node)]
         real = self.streams.results(node)
@@ -162,40 +194,26 @@ class _Work:
             form, bias = self._tuned(node, settings, form, real[node.outputs[0]])
         self.forms[label_of(node)] = form
         constants: dict[str, Array] = {node.inputs[1]: form.reals}
+        changed = node
         if bias is not None:
             name = self.names.new(f"{node.inputs[2]}_corrected")
-            self.biases[name] = constants[name] = bias
-            self.changed[id(node)] = replace(node, inputs=(*node.inputs[:2], name, *node.inputs[3:]))
-        self.streams.advance(node, real, self.changed.get(id(node), node), constants)
+            constants[name], changed = bias, replace(node, inputs=(*node.inputs[:2], name, *node.inputs[3:]))
+        self._go_past(node, real, changed, constants)
+
+    def _go_past(
+        self, node: Node, real: Mapping[str, Rows], changed: Node, constants: Mapping[str, Array]
+    ) -> None:
+        """Go past `node`, in whose place `changed` stands, which reads other `constants`: weights, and a new bias."""
+        if changed is not node:
+            self.changed[id(node)] = changed
+            self.biases |= {name: array for name, array in constants.items() if name not in node.inputs}
+        self.streams.advance(node, real, changed, constants)
 
     def _tuned(
         self, node: Node, settings: WeightSettings, form: WeightForm, results: Rows
     ) -> tuple[WeightForm, Array | None]:
         """Integers for `node` by calibration data, and the bias that belongs to them where it is corrected."""
         weights, bias = (self.model.graph.initializers[name] for name in node.inputs[1:3])
-        by_data = settings.rounding is WeightRounding.ADAPTIVE or settings.method is RangeMethod.MSE
         inputs = self.streams.integer[node.inputs[0]]
-        moments = measure(node, weights, self.model.opsets, inputs, results, by_data)
-        if by_data:
-            form = _by_data(node, weights, bias, settings, form, moments)
-        if not settings.bias_correction:
-            return form, None
-        groups, outputs = moments.y.shape
-        reals = np.asarray(form.reals, np.float64).reshape(groups, outputs, -1)
-        return form, (moments.y - (reals @ moments.x[:, :, None])[:, :, 0]).ravel().astype(np.float32)
-
-
-def _by_data(
-    node: Node, weights: Array, bias: Array, settings: WeightSettings, form: WeightForm, moments: Moments
-) -> WeightForm:
-    """The integers with the least error of the layer's outputs; of `form`'s scales, where the user chose how to."""
-    if not settings.bias_correction:
-        moments = moments.about(np.asarray(bias, np.float64).reshape(moments.y.shape))
-    problem = rounding.objective(blocks(weights, node), moments, settings.bits, settings.per_channel)
-    scales = form.scales.astype(np.float64).reshape(len(moments.y), 1, -1, 1)
-    is_adaptive = settings.rounding is WeightRounding.ADAPTIVE
-    solution = (rounding.adaptive if is_adaptive else rounding.nearest)(problem, scales)
-    if settings.method is RangeMethod.MSE:
-        solution = rounding.searched(problem, is_adaptive).better(solution)
-    integers = unblocked(solution.integers, weights.shape).astype(np.int64)
-    return WeightForm(integers, solution.scales.ravel().astype(np.float32), settings.bits)
+        moments = measure(node, weights, self.model.opsets, inputs, results, needs_products(settings))
+        return solved(node, weights, bias, settings, form, moments)

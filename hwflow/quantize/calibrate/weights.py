@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -10,10 +10,10 @@ import numpy.typing as npt
 
 from hwflow.layers.formats import EqualByValue, IntArray
 from hwflow.onnx.model import Array, Attribute, Model, Node
-from hwflow.quantize.graphs import Additions
+from hwflow.quantize.graphs import Additions, label_of
 from hwflow.quantize.passes.recurrent import is_recurrent
 from hwflow.quantize.scale import SMALLEST_NORMAL
-from hwflow.quantize.settings import RangeMethod, WeightSettings
+from hwflow.quantize.settings import RangeMethod, WeightRounding, WeightSettings
 
 #: Shares of the largest weight that the search for the smallest squared error tries as the end of the range.
 _SHARES = np.linspace(1.0, 0.2, 81)
@@ -45,6 +45,16 @@ def resolved_method(settings: WeightSettings) -> RangeMethod:
     if settings.method is not RangeMethod.AUTO:
         return settings.method
     return RangeMethod.MINMAX if settings.bits >= 7 else RangeMethod.MSE
+
+
+def needs_products(settings: WeightSettings) -> bool:
+    """Whether integers of resolved `settings` depend on calibration data, where there is some."""
+    return settings.rounding is WeightRounding.ADAPTIVE or settings.method is RangeMethod.MSE
+
+
+def needs_data(settings: WeightSettings) -> bool:
+    """Whether weights or biases of resolved `settings` depend on calibration data, where there is some."""
+    return needs_products(settings) or bool(settings.bias_correction)
 
 
 def weight_form(weights: Array, settings: WeightSettings) -> WeightForm:
@@ -125,29 +135,43 @@ def has_real_weights(model: Model) -> bool:
     return any(is_recurrent(node) and any(node.inputs[k] in constants for k in _MATRICES) for node in model.graph.nodes)
 
 
-def recurrent_weights(model: Model, settings: Callable[[Node], WeightSettings]) -> Model:
-    """`model` with integers for the weights of recurrent nodes that are plain constants, by the `settings` of each."""
+def is_loop(node: Node, constants: Container[str]) -> bool:
+    """True for a recurrent node whose weights, two tensors, and bias, if it has one, are among `constants`."""
+    named = [name for name in node.inputs[1:4] if name]
+    return is_recurrent(node) and len(set(named)) == len(named) and all(name in constants for name in named)
+
+
+def recurrent_weights(
+    model: Model, settings: Callable[[Node], WeightSettings],
+    forms: Mapping[str, Sequence[WeightForm]] | None = None,
+) -> Model:  # fmt: skip
+    """`model` with integers for the weights of recurrent nodes that are plain constants.
+
+    `forms` has those of W and R by the `label_of` a node, with the rows of both directions one behind the other; of
+    other nodes they are the nearest ones, by the `settings` of each.
+    """
     graph = model.graph
     added = Additions(graph)
     for node in graph.nodes:
         inputs = [*node.inputs]
-        for place in _MATRICES if is_recurrent(node) else ():
-            weights = graph.initializers.get(inputs[place])
+        for k, place in enumerate(_MATRICES if is_recurrent(node) else ()):
+            weights, known = graph.initializers.get(inputs[place]), (forms or {}).get(label_of(node))
             if weights is not None:
-                inputs[place] = _emit_matrix(inputs[place], weights, settings(node), added)
+                rows = weights.reshape(-1, weights.shape[-1])
+                form = known[k] if known else weight_form(rows, settings(node))
+                inputs[place] = _emit_matrix(inputs[place], weights, form, added)
         added.nodes.append(replace(node, inputs=tuple(inputs)))
     return added.into(model)
 
 
-def _emit_matrix(name: str, weights: Array, settings: WeightSettings, added: Additions) -> str:
-    """The reals of integers for `weights` [directions, rows, columns].
+def _emit_matrix(name: str, weights: Array, form: WeightForm, added: Additions) -> str:
+    """The reals of integers `form` of the rows of `weights` [directions, rows, columns].
 
     Two directions have the scales of their rows along one axis, for DequantizeLinear knows no more.
     """
-    rows = weights.reshape(-1, weights.shape[-1])
-    form = weight_form(rows, settings)
     both = len(weights) > 1
-    integers = form.integers.astype(np.int8).reshape(rows.shape if both else weights.shape)
+    integers = form.integers.astype(np.int8)
+    integers = integers if both else integers.reshape(weights.shape)
     result = emit_dequantized(name, integers, form.scales, 0 if both else 1, added)
     if not both:
         return result
