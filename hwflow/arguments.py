@@ -18,6 +18,7 @@ from . import hls
 from .data.arguments import boolean, instance, path_of, positive, whole_number
 from .data.dataset import described
 from .data.given import dataset_of
+from .layers.formats import MOST_UNIFORM_BITS
 from .onnx import Model
 from .onnx.model import Array
 from .onnx.run.missing import missing_taken
@@ -128,8 +129,9 @@ def widths_of(bits: object) -> tuple[int, ...]:
     """The widths of weights, or of weights and activations."""
     widths = tuple(bits) if isinstance(bits, tuple | list) and len(bits) == 2 else (bits,)
     if any(isinstance(width, bool) or not isinstance(width, int) for width in widths):
-        raise HwflowError("bits must be a whole number, or two of them (weights, activations), from 1 to 8, not "
-                          f"{described(bits)}")
+        most, activations = MOST_UNIFORM_BITS
+        raise HwflowError(f"bits must be a whole number from 1 to {most}, or two of them (weights, and activations "
+                          f"from 1 to {activations}), not {described(bits)}")
     return widths
 
 

@@ -16,6 +16,7 @@ from hwflow_base.options import Option, Range, Section
 
 from hwflow.stages.partition import Execution
 
+from .layers.formats import MOST_UNIFORM_BITS
 from .layers.rescale import BLOCK_BITS, MULTIPLIER_BITS
 from .onnx.limits import DEFAULT_LIMITS, Limits, parse_limits
 
@@ -102,9 +103,11 @@ def widths(text: str) -> tuple[int, int]:
         bits = [int(width) for width in text.split(",")]
     except ValueError:
         bits = []
-    if len(bits) not in (1, 2) or not all(1 <= width <= 8 for width in bits):
-        raise ValueError(f"{text!r} must be the bits of weights, or of weights and activations, from 1 to 8 each, like "
-                         "4 or 4,8")
+    weights, activations = MOST_UNIFORM_BITS
+    known = zip(bits, MOST_UNIFORM_BITS, strict=False)
+    if len(bits) not in (1, 2) or not all(1 <= width <= most for width, most in known):
+        raise ValueError(f"{text!r} must be the bits of weights, 1 to {weights}, or of weights and activations, 1 to "
+                         f"{activations}, like 4 or 4,8")
     return bits[0], bits[-1] if len(bits) == 2 else 8
 
 
@@ -178,7 +181,7 @@ class QuantizationOptions:
     """How a model becomes integers."""
 
     bits: Annotated[tuple[int, int] | None, Option(
-        "Bits of all weights, and of all activations (default 8): 4 or 4,6.", Section.QUANTIZATION, "W[,A]",
+        "Bits of all weights, and of all activations (default 8): 4 or 8,16.", Section.QUANTIZATION, "W[,A]",
         parse=widths, words=lambda bits: [",".join(map(str, bits))], excludes=["settings"], common=True)] = None
     settings: Annotated[Path | None, Option(
         "YAML file with settings for each layer (docs/quantization-guide.md).", Section.QUANTIZATION,

@@ -85,7 +85,7 @@ class ExploreRequest:
         "Boards, or their YAML files; default: all that come with hwflow.", Section.SPACE, "NAME,NAME,...",
         parse=names, repeated=False)] = ()
     bits: Annotated[tuple[tuple[int, int], ...], Option(
-        "Bits of all weights, and of all activations (default 8): 4 or 4,6.  Repeat it for several widths.",
+        "Bits of all weights, and of all activations (default 8): 4 or 8,16.  Repeat it for several widths.",
         Section.SPACE, "W[,A]", parse=widths, replaces=["settings"], common=True)] = ()
     settings: Annotated[tuple[Path, ...], Option(
         "YAML file with settings for each layer, or a folder of such files, as the frontier of `hwflow quantize "

@@ -20,6 +20,9 @@ IntArray = npt.NDArray[np.int64]
 #: The largest number of bits of an element: accumulators that leave the hardware as they are.
 MAX_BITS = 32
 
+#: Bits at most of all weights, and of all activations, where one choice is for a whole model.
+MOST_UNIFORM_BITS = 8, 16
+
 
 @dataclass(frozen=True)
 class IntFormat:

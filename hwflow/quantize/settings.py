@@ -12,6 +12,7 @@ from hwflow_base.by_value import ByValue
 from hwflow_base.errors import HwflowError
 from hwflow_base.short_repr import fields_repr
 
+from hwflow.layers.formats import MOST_UNIFORM_BITS
 from hwflow.layers.rescale import BLOCK_BITS, MULTIPLIER_BITS
 
 #: What `LayerSettings.rescale_bits` is where nothing is said.
@@ -156,10 +157,10 @@ class QuantizationSettings(ByValue):
 
 
 def settings_of_bits(weights: int, activations: int = 8) -> QuantizationSettings:
-    """The same widths for every layer and input.  HwflowError outside 1 to 8."""
-    for width in (weights, activations):
-        if not 1 <= width <= 8:
-            raise HwflowError(f"bits must be from 1 to 8, not {width}")
+    """The same widths for every layer and input.  HwflowError outside `MOST_UNIFORM_BITS`."""
+    for width, most, what in zip((weights, activations), MOST_UNIFORM_BITS, ("weights", "activations"), strict=True):
+        if not 1 <= width <= most:
+            raise HwflowError(f"bits of {what} must be from 1 to {most}, not {width}")
     return QuantizationSettings(LayerSettings(WeightSettings(weights), ActivationSettings(activations)), chosen=True)
 
 

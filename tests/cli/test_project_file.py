@@ -99,8 +99,8 @@ def test_what_comes_from_the_file_is_said(call: Cli) -> None:
      "name of an option without its dashes"),
     ("[options]\nreweightable = 1", "hwflow.toml: 'reweightable' must be true or false, not 1"),
     ("[options]\nboard = []", "hwflow.toml: 'board' must be a text or a number, not []"),
-    ("[options]\nbits = 9", "hwflow.toml: Invalid value for '--bits': '9' must be the bits of weights, or of weights "
-     "and activations, from 1 to 8 each, like 4 or 4,8; see `hwflow build --help`"),
+    ("[options]\nbits = 9", "hwflow.toml: Invalid value for '--bits': '9' must be the bits of weights, 1 to 8, or of "
+     "weights and activations, 1 to 16, like 4 or 4,8; see `hwflow build --help`"),
     ('[model]\npath = "a\\u0000.onnx"', "hwflow.toml: 'path' must be a text without the character U+0000, not "
      "'a\\x00.onnx'"),
     ('[options]\nbuild = "\\u0000"', "hwflow.toml: 'build' must be a text without the character U+0000, not '\\x00'"),

@@ -238,8 +238,10 @@ def test_the_same_from_a_script(cli: Cli) -> None:
     read = {name for node in exported.graph.nodes for name in node.inputs}
     assert set(exported.graph.initializers) <= read, "no float weights go along"
     assert hwflow.quantize_model(exported).graph == quantized.graph
-    for bits in (0, 9, (4, 0)):
-        with pytest.raises(hwflow.HwflowError, match="bits must be from 1 to 8, not"):
+    for bits, said in ((0, "weights must be from 1 to 8, not 0"), (9, "weights must be from 1 to 8, not 9"),
+                       ((4, 0), "activations must be from 1 to 16, not 0"),
+                       ((8, 17), "activations must be from 1 to 16, not 17")):
+        with pytest.raises(hwflow.HwflowError, match=f"bits of {said}"):
             hwflow.quantize_model(model, data, bits=bits)
     with pytest.raises(hwflow.HwflowError, match="must not be given together"):
         hwflow.quantize_model(model, data, bits=4, settings="s.yaml")

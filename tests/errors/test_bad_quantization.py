@@ -19,7 +19,7 @@ from tests.errors.test_bad_outputs import big_network
 
 ROWS = rows_for(small_network(), 6)["x"]
 FILL_IN = "; fill missing values in; only trees and an Imputer take them as they are"
-BITS = ("must be the bits of weights, or of weights and activations, from 1 to 8 each, like 4 or 4,8; see `hwflow "
+BITS = ("must be the bits of weights, 1 to 8, or of weights and activations, 1 to 16, like 4 or 4,8; see `hwflow "
         "quantize --help`")
 FORM = "labels must be one integer or text per input row, int64[6], or real numbers for each, float32[6, ...], not"
 
@@ -119,7 +119,7 @@ QUANTIZE = "quantize small.onnx --data small.npz"
        for words in ("quantize small.onnx --settings", "build small.onnx --plan")
        for name, files in (("/dev/zero", {}), ("pipe.yaml", {"pipe.yaml": os.mkfifo}))},
     **{f"bits {bits}": Refusal(f"quantize small.onnx --bits {bits}", f"Invalid value for '--bits': {bits!r} {BITS}")
-       for bits in ("0", "9", "4,9", "0,8", "4,4,4", "four", "4,", "-4", "4.5")},
+       for bits in ("0", "9", "4,17", "0,8", "4,4,4", "four", "4,", "-4", "4.5")},
     "widths twice": Refusal("build small.onnx --bits 4 --settings s.yaml", "--bits must not be given together with "
                             "--settings: leave one of them out; see `hwflow build --help`", {"s.yaml": ""}),
 })

@@ -44,7 +44,7 @@ def test_axes_and_answers(model: Model, tmp_path: Path, monkeypatch: pytest.Monk
 @pytest.mark.parametrize("arguments, message", [
     ({"boards": "icebreaker"}, "boards must be a list, not a str 'icebreaker'"),
     ({"boards": ["nowhere"]}, "board must be one of "),
-    ({"bits": [9]}, "bits must be from 1 to 8, not 9"),
+    ({"bits": [9]}, "bits of weights must be from 1 to 8, not 9"),
     ({"bits": 8}, "bits must be a list, not an int 8"),
     ({"intervals": 0}, "intervals must be a whole number of at least 1, not an int 0"),
     ({"frames": float("nan")}, "frames must be a number above 0, not a float nan"),
