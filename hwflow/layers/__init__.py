@@ -16,6 +16,7 @@ from hwflow.layers.pools import AveragePool, MaxPool
 from hwflow.layers.rearrange import Rearrange
 from hwflow.layers.recurrent import Recurrent
 from hwflow.layers.rescale import Requantize
+from hwflow.layers.segments import Segments
 from hwflow.layers.softmax import Softmax
 from hwflow.layers.tables import Embedding, Lookup
 from hwflow.layers.trees import Trees
@@ -44,6 +45,7 @@ __all__ = [
     "Recurrent",
     "Requantize",
     "RunningSum",
+    "Segments",
     "Softmax",
     "Tensor",
     "TopK",
@@ -53,8 +55,8 @@ __all__ = [
 
 #: Every kind of layer.
 KINDS: tuple[type[Layer], ...] = (
-    Conv, Dense, MaxPool, AveragePool, Lookup, Embedding, Add, Multiply, Concat, Rearrange, TopK, RunningSum, MatMul,
-    Softmax, Normalize,
+    Conv, Dense, MaxPool, AveragePool, Lookup, Segments, Embedding, Add, Multiply, Concat, Rearrange, TopK, RunningSum,
+    MatMul, Softmax, Normalize,
     Recurrent,
     Trees,
     WriteRow,

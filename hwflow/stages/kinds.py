@@ -17,6 +17,7 @@ from hwflow.layers.pixels import RunningSum, TopK
 from hwflow.layers.pools import AveragePool, MaxPool
 from hwflow.layers.rearrange import Rearrange
 from hwflow.layers.recurrent import Recurrent
+from hwflow.layers.segments import Segments
 from hwflow.layers.softmax import Softmax
 from hwflow.layers.tables import Embedding, Lookup
 from hwflow.layers.trees import Trees
@@ -33,7 +34,7 @@ from hwflow.stages.rearrange import RearrangeStage
 from hwflow.stages.recurrent import RecurrentStage
 from hwflow.stages.rows import NormalizeStage, RunningSumStage, SoftmaxStage, TopKStage
 from hwflow.stages.stage import LayerStage
-from hwflow.stages.tables import EmbeddingStage, LookupStage
+from hwflow.stages.tables import EmbeddingStage, LookupStage, SegmentsStage
 from hwflow.stages.trees import TreesStage
 from hwflow.stages.write_row import WriteRowStage
 
@@ -42,8 +43,8 @@ STAGES: dict[type[Layer], type[LayerStage[Layer]]] = {
     Add: AddStage, AveragePool: AveragePoolStage, Concat: ConcatStage, Conv: ConvStage, Dense: DenseStage,
     Embedding: EmbeddingStage, Interpolate: InterpolateStage, Lookup: LookupStage, MatMul: MatMulStage,
     MaxPool: MaxPoolStage, Multiply: MultiplyStage, Normalize: NormalizeStage, Rearrange: RearrangeStage,
-    Recurrent: RecurrentStage, RunningSum: RunningSumStage, Softmax: SoftmaxStage, TopK: TopKStage,
-    Trees: TreesStage, WriteRow: WriteRowStage,
+    Recurrent: RecurrentStage, RunningSum: RunningSumStage, Segments: SegmentsStage, Softmax: SoftmaxStage,
+    TopK: TopKStage, Trees: TreesStage, WriteRow: WriteRowStage,
 }  # fmt: skip
 
 #: Where a graph keeps its stages, and those of windows that keep states.

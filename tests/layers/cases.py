@@ -28,6 +28,7 @@ from hwflow.layers import (
     Recurrent,
     Requantize,
     RunningSum,
+    Segments,
     Softmax,
     Tensor,
     TopK,
@@ -38,6 +39,7 @@ from hwflow.layers.formats import BIPOLAR
 from hwflow.layers.rescale import Rescale, Rounding, Thresholds
 from hwflow.layers.window import Window
 from tests.layers import recurrent_cases
+from tests.layers.segment_cases import random_segments
 from tests.networks.meaning import meaning
 
 Rng = np.random.Generator
@@ -180,6 +182,14 @@ def lookup(rng: Rng) -> Case:
     source = tensor(rng, "x", Frame(2, 5, 7), x)
     layer = Lookup("table", ("x",), "y", x, table)
     return case(layer, {"x": source}, y)
+
+
+def segments(rng: Rng) -> Case:
+    formats = [IntFormat(bits, signed) for bits in (9, 14, 16, 20, 32) for signed in (True, False)]
+    x, y = pick(rng, [*NUMBERS, *formats]), pick(rng, [*NUMBERS, IntFormat(16, True), IntFormat(16, False)])
+    octaves = True if x.bits > 16 else None
+    source = tensor(rng, "x", Frame(2, 5, 7), x)
+    return case(random_segments(rng, "segments", "x", "y", x, y, octaves), {"x": source}, y)
 
 
 def embedding(rng: Rng) -> Case:
@@ -389,7 +399,7 @@ def trees(rng: Rng) -> Case:
 
 
 CASES: dict[type[Layer], Callable[[Rng], Case]] = {
-    Conv: conv, Dense: dense, MaxPool: max_pool, AveragePool: average_pool, Lookup: lookup,
+    Conv: conv, Dense: dense, MaxPool: max_pool, AveragePool: average_pool, Lookup: lookup, Segments: segments,
     Embedding: embedding, Add: add,
     Multiply: multiply, Concat: concat, Rearrange: rearrange, TopK: top_k, RunningSum: running_sum, MatMul: matmul,
     Softmax: softmax, Normalize: normalize,

@@ -39,6 +39,7 @@ from hwflow.layers import (
 from hwflow.layers.rearrange import picked
 from hwflow.layers.store import load_graph, save_graph
 from tests.layers.recurrent_cases import random_layer
+from tests.layers.segment_cases import random_segments
 
 INT8, UINT4 = IntFormat(8, True), IntFormat(4, False)
 
@@ -68,6 +69,7 @@ def every_kind() -> LayerGraph:
         Dense("fc", ("d",), "y", rng.integers(-8, 8, (3, 4)), IntFormat(4, True), INT8, q(3)),
         Rearrange("move", ("g",), "h", INT8, *picked(frame, [0, 3, -1], range(8), [2, 2]), -7),
         Embedding("rows", ("x",), "r", UINT4, rng.integers(-128, 128, (16, 3))),
+        random_segments(rng, "curve", "g", "u", INT8, INT8),
         TopK("best", ("g",), "k", INT8, 2, largest=False, last_index=True),
         RunningSum("sums", ("g",), "s", INT8, exclusive=True),
         MatMul("scores", ("g", "h"), "m", 2, 16, 4, 6, False, "hkn", Frame(2, 16, 6), q(1)),
@@ -84,13 +86,13 @@ def every_kind() -> LayerGraph:
         Normalize.of("norm", scores, Tensor("n", frame, INT8, 1 / 3, 7), centred=True, mean=True, epsilon=1e-5,
                      gamma=row, beta=row),
     )
-    frames = dict.fromkeys("abcfgnp", frame)
+    frames = dict.fromkeys("abcfgnpu", frame)
     frames |= {"h": Frame(3, 8, 2), "x": Frame(8, 8, 2), "d": Frame(1, 1, 4), "e": Frame(4, 8, 8), "y": Frame(1, 1, 3)}
     frames |= {"k": Frame(4, 8, 2), "r": Frame(8, 8, 6), "m": Frame(2, 16, 6), "l": Frame(1, 1, 1),
                "t": Frame(1, 1, 2), "v": Frame(1, 1, 1), "w": frame, "i": Frame(3, 1, 4)}
     tensors = {n: Tensor(n, f, UINT4 if n in "xv" else INT8, 1 / 3, 7) for n, f in frames.items()}
     tensors["s"] = Tensor("s", frame, RunningSum.sums_of(tensors["g"]), 1 / 3, 0)
-    graph = LayerGraph("every kind", tensors, layers, ("x", "v"), tuple("yehkrmpnltswi"))
+    graph = LayerGraph("every kind", tensors, layers, ("x", "v"), tuple("yehkrmpnltswiu"))
     graph.check()
     return graph
 

@@ -31,6 +31,7 @@ from hwflow.layers import (
     Rearrange,
     Recurrent,
     RunningSum,
+    Segments,
     Softmax,
     TopK,
     Trees,
@@ -110,6 +111,30 @@ def lookup(graph: LayerGraph, layer: Any, x: Ints) -> Ints:
     format = graph.tensors[layer.inputs[0]].format
     known = dict(zip(range(format.low, format.high + 1, format.step), layer.table.tolist(), strict=True))
     return np.array([known[value] for value in x.reshape(-1).tolist()], np.int64).reshape(x.shape)
+
+
+def segments(graph: LayerGraph, layer: Any, x: Ints) -> Ints:
+    """Number by number, in Python's integers."""
+
+    def result(value: int) -> int:
+        bits = layer.fraction_bits
+        if layer.octaves:
+            below = value < layer.origin
+            magnitude = layer.origin - 1 - value if below else value - layer.origin
+            level = int(f"{magnitude:b}"[1:].ljust(layer.index_bits + bits, "0")[:layer.index_bits + bits] or "0", 2)
+            format = graph.tensors[layer.inputs[0]].format
+            most = max(format.high - layer.origin, layer.origin - 1 - format.low, 1)
+            block = below * (1 << most.bit_length().bit_length()) + magnitude.bit_length()
+            block = block * (1 << layer.index_bits) + level // (1 << bits)
+        else:
+            level = value - graph.tensors[layer.inputs[0]].format.low
+            block = level // (1 << bits)
+        start, zoom = layer.blocks[block].tolist()
+        segment, rest = divmod(level % (1 << bits) * 2**zoom, 1 << bits)
+        base, slope = layer.lines[start + segment].tolist()
+        return (base + slope * rest // 2**bits) // 2**layer.shift
+
+    return np.array([result(value) for value in x.reshape(-1).tolist()], np.int64).reshape(x.shape)
 
 
 def embedding(graph: LayerGraph, layer: Any, x: Ints) -> Ints:
@@ -218,7 +243,8 @@ def interpolate(graph: LayerGraph, layer: Any, x: Ints) -> Ints:
 
 
 MEANINGS: dict[type[Layer], Callable[..., Ints]] = {
-    Conv: conv, Dense: dense, MaxPool: max_pool, AveragePool: average_pool, Lookup: lookup, Embedding: embedding,
+    Conv: conv, Dense: dense, MaxPool: max_pool, AveragePool: average_pool, Lookup: lookup, Segments: segments,
+    Embedding: embedding,
     Add: add, Multiply: multiply, Concat: concat, Rearrange: rearrange, TopK: top_k, MatMul: matmul,
     RunningSum: running_sum,
     Softmax: softmax, Normalize: normalize,

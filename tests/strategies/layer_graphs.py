@@ -72,6 +72,8 @@ class Blocks(Growing):
                   "recurrent": partial(recurrent, self),
                   "trees": partial(trees, self), "write_row": partial(write_row, self)}
         format = self.tensors[x].format
+        if not format.bipolar:
+            others["segments"] = self.segments
         if not (format.signed or format.bipolar):
             others["embedding"] = self.embedding
         allowed = [make for kind, make in others.items() if kind not in self.taste.without]

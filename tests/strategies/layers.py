@@ -27,6 +27,7 @@ from hwflow.layers import (
     Rearrange,
     Requantize,
     RunningSum,
+    Segments,
     Softmax,
     Tensor,
     TopK,
@@ -34,6 +35,7 @@ from hwflow.layers import (
 from hwflow.layers.formats import IntArray
 from hwflow.layers.rearrange import Offsets, depth_to_space, picked, space_to_depth, transposed
 from hwflow.layers.rescale import Rescale
+from tests.layers.segment_cases import random_segments
 from tests.strategies.numbers import Elements, Rng, any_format, any_zero_point, factor, integers, rescale, spread
 from tests.strategies.windows import Axis, any_axis, axis_to, both, classes_of
 
@@ -214,6 +216,12 @@ class Growing:
         like, t = like or self.elements(), self.tensors[x]
         table = integers(self.rng, like.format, (1 << t.format.bits,))
         return self.put(Lookup, (x,), like, input_format=t.format, table=table)
+
+    def segments(self, x: str, like: Elements | None = None) -> str:
+        like, t = like or self.elements(bipolar=False), self.tensors[x]
+        made = random_segments(self.rng, "", x, "", t.format, like.format)
+        chosen = {f.name: getattr(made, f.name) for f in fields(made)[3:]}
+        return self.put(Segments, (x,), like, **chosen)
 
     def embedding(self, x: str, like: Elements | None = None) -> str:
         """A row of a few elements for each integer of `x`, which is unsigned."""

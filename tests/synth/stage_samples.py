@@ -34,6 +34,7 @@ from hwflow_rtl.shared.results import SharedRequantizerShape
 from hwflow_rtl.stream.unit import UnitShape
 from hwflow_rtl.tables.embedding import EmbeddingShape
 from hwflow_rtl.tables.lookup import LookupShape
+from hwflow_rtl.tables.segments import Octaves, SegmentsShape
 from hwflow_rtl.trees.forest import Forest
 from hwflow_rtl.trees.parallel import ParallelPlan, ParallelTreesShape
 from hwflow_rtl.trees.walk import WalkedTreesShape, WalkPlan
@@ -180,6 +181,20 @@ def lookup(technology: Technology, bits_in: int, bits_out: int, lanes: int) -> S
                                 table=table), technology, "lookup")
 
 
+def segments(technology: Technology, bits_in: int, bits_out: int, lanes: int, form: str) -> Sample:
+    """`form`: each block is a segment; blocks have up to 16 of them; or octaves of so many."""
+    rng = np.random.default_rng(bits_in)
+    octaves = Octaves((0, (1 << bits_in) - 1), 0) if form == "octaves" else None
+    index, fraction = {"direct": (8, bits_in - 8), "zoomed": (5, bits_in - 5), "octaves": (2, 13)}[form]
+    zooms = -np.sort(-rng.integers(0, 1 if form == "direct" else 5, 1 << index + (octaves.places if octaves else 0)))
+    starts = np.append(0, np.cumsum(1 << zooms)[:-1])
+    ends = rng.integers(0, 8 << bits_out, (int((1 << zooms).sum()), 2))
+    return of_shape(SegmentsShape(
+        element=unsigned(bits_in), output=unsigned(bits_out), octaves=octaves, index_bits=index,
+        fraction_bits=fraction, blocks=np.stack([starts, zooms], axis=1), shift=3, lanes=lanes, beats=1,
+        lines=np.stack([ends[:, 0], (ends[:, 1] - ends[:, 0]) // 8], axis=1)), technology, "segments")
+
+
 def embedding(technology: Technology, rows: int, width: int, lanes: int, bits: int = 8) -> Sample:
     table = np.random.default_rng(rows).integers(0, 1 << bits, (rows, width))
     return of_shape(EmbeddingShape(numbers=1, element=unsigned((rows - 1).bit_length()), output=unsigned(bits),
@@ -205,6 +220,7 @@ STAGES: Mapping[str, Callable[..., Sample]] = {
     "ConcatStage": concat, "WriteRowStage": write_row, "AveragePoolStage": average_pool(AveragePoolShape),
     "FoldAveragePoolStage": average_pool(FoldAveragePoolShape), "RearrangeStage": rearrange,
     "InterpolateStage": interpolate, "SelectionStage": selection, "LookupStage": lookup, "EmbeddingStage": embedding,
+    "SegmentsStage": segments,
     "TopKStage": top_k, "RunningSumUnit": running_sum}
 
 

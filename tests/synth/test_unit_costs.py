@@ -108,6 +108,8 @@ HELD_OUT: dict[str, tuple[Shape, ...]] = {
     "tables": (
         *({"unit": "LookupStage", "bits_in": bits_in, "bits_out": bits_out, "lanes": lanes}
           for bits_in, bits_out, lanes in ((5, 8, 1), (8, 4, 2), (7, 8, 8))),
+        *({"unit": "SegmentsStage", "bits_in": bits_in, "bits_out": bits_out, "lanes": lanes, "form": form}
+          for bits_in, bits_out, lanes, form in ((15, 16, 1, "direct"), (16, 8, 2, "zoomed"), (30, 16, 1, "octaves"))),
         *({"unit": "EmbeddingStage", "rows": rows, "width": width, "lanes": lanes}
           for rows, width, lanes in ((40, 8, 8), (100, 24, 2), (500, 32, 4))),
         *({"unit": "TopKStage", "channels": channels, "lanes": lanes, "k": k}

@@ -32,14 +32,15 @@ from hwflow.quantize.importer.choose_rescale import (
     rescale,
     signed,
 )
+from hwflow.quantize.importer.segment_fit import fitted
 from hwflow.quantize.importer.states import LayerAnchor, LayerTask, Parameters, Rounded, Unrounded
 from hwflow.quantize.importer.steps import Function, uniform, varies
-from hwflow.quantize.importer.threshold_search import quantized, search
+from hwflow.quantize.importer.threshold_search import FAR, quantized, search
 
 #: Products in the bias of a channel whose sums leave the hardware: with them the sums fit int32.
 _MOST_RAW_BIAS = 1 << 29
 
-#: Tables are for tensors of up to so many bits; where no thresholds do it, up to so many.
+#: Tables are for tensors of up to so many bits; where no thresholds do it, up to so many; above there are segments.
 TABLE_BITS, MOST_TABLE_BITS = 8, 14
 
 
@@ -61,10 +62,12 @@ class TensorAnchor(LayerAnchor):
                 raise
             if x.format.bits <= MOST_TABLE_BITS and not varies(task.unrounded):
                 return _table(task)
+            if not varies(task.unrounded) and not task.y.format.bipolar:
+                return _segments(task)
             why, _ = reason_of(error)
             raise Refusal(
-                f"its input '{x.name}' has {x.format.bits} bits, and tables are for at most {MOST_TABLE_BITS}: {why}",
-                f"quantize that input with {MOST_TABLE_BITS} bits or less"
+                f"its input '{x.name}' has {x.format.bits} bits, and tables with constants for each channel are for at "
+                f"most {TABLE_BITS}: {why}", f"quantize that input with {TABLE_BITS} bits or less"
             ) from None
 
 
@@ -342,6 +345,20 @@ def _table(task: LayerTask) -> Layer:
     values = ((codes - x.zero_point).astype(np.float32) * np.float32(x.scale)).astype(np.float32)
     table = quantized(Function(uniform(task.unrounded), task.opsets)(values[:, None])[:, 0], task.parameters)
     return Lookup(task.name, (x.name,), task.y.name, x.format, table)
+
+
+def _segments(task: LayerTask) -> Layer:
+    """Straight segments of the same function, whose table would be too large."""
+    (x,), p = task.xs, task.parameters
+    function = Function(uniform(task.unrounded), task.opsets)
+
+    def steps(codes: IntArray) -> npt.NDArray[np.float64]:
+        values = (codes - x.zero_point).astype(np.float32) * np.float32(x.scale)
+        made = function(values.reshape(-1, 1)).reshape(codes.shape)
+        with np.errstate(all="ignore"):
+            return np.nan_to_num(made / p.scale, posinf=FAR, neginf=-FAR) + p.zero_point
+
+    return fitted(task.name, x, task.y, steps, (p.low, p.high))
 
 
 def _products(xs: tuple[Tensor, Tensor], sign: int) -> Accumulator:

@@ -20,7 +20,7 @@ from hwflow.quantize.importer.steps import Function
 _SAMPLES = 4096
 
 #: Steps outside every format; saturates them before the conversion to integers.
-_FAR = 2.0**40
+FAR = 2.0**40
 
 
 class Turns(Refusal):
@@ -30,7 +30,7 @@ class Turns(Refusal):
 def quantized(values: npt.NDArray[np.float64], p: Parameters) -> IntArray:
     """The integers that a QuantizeLinear (with the Clip after it) makes of values: ONNX divides in float32."""
     with np.errstate(all="ignore"):
-        steps = np.rint(np.clip(np.nan_to_num(values.astype(np.float32) / np.float32(p.scale)), -_FAR, _FAR))
+        steps = np.rint(np.clip(np.nan_to_num(values.astype(np.float32) / np.float32(p.scale)), -FAR, FAR))
     result: IntArray = np.clip(steps.astype(np.int64) + p.zero_point, p.low, p.high)
     return result
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -23,18 +25,25 @@ from ..vendor.fitted import fitted
 IntArray = npt.NDArray[np.int64]
 
 
+def octets_of(words: IntArray, width: int) -> npt.NDArray[np.uint8]:
+    """The contents of a ROM: the lowest `width` bits of each word."""
+    octets = words.astype("<i8").view(np.uint8).reshape(len(words), 8)[:, :-(-width // 8)].copy()
+    if width % 8:
+        octets[:, -1] &= (1 << width % 8) - 1
+    return octets
+
+
 @dataclass(frozen=True, kw_only=True, eq=False)
-class TableShape(LanesShape):
-    """A table, int64, that is read a beat in a cycle, and the queue after it.
+class FunctionShape(LanesShape):
+    """Functions of elements in a pipeline that never stalls, a beat in a cycle, and the queue after it.
 
     element, output
-        Shapes of the integers that come, and of the table's entries.
+        Shapes of the integers that come, and of the results.
     lanes
         Elements of a beat that leaves.
     """
 
     output: Shape
-    table: IntArray
     #: What such a unit is called in messages.
     kind: ClassVar[str]
 
@@ -42,12 +51,6 @@ class TableShape(LanesShape):
     def what(self) -> str:
         """The unit in messages."""
         return self.called(self.kind)
-
-    def check_entries(self) -> None:
-        (low, high), least, most = shape_range(self.output), int(self.table.min()), int(self.table.max())
-        if least < low or most > high:
-            raise ValueError(f"table of {self.what} must have entries in the range of {self.output!r}, not "
-                             f"{least} to {most}")
 
     @property
     def words_out(self) -> Any:
@@ -58,14 +61,18 @@ class TableShape(LanesShape):
         """Bits of a beat that leaves."""
         return self.lanes * self.output.width
 
+    @abstractmethod
+    def inner(self, technology: Technology) -> int:
+        """Cycles of the pipeline."""
+
     def queue_depth(self, technology: Technology) -> int:
-        """Words for a beat in every cycle: the ROM, the queue, and the cycle in which the credit comes back."""
+        """Words for a beat in every cycle: the pipeline, the queue, and the cycle in which the credit comes back."""
         return next(depth for depth in range(2, 64)
-                    if depth >= technology.timing.rom + Queue.latency_of(depth) + 1)
+                    if depth >= self.inner(technology) + Queue.latency_of(depth) + 1)
 
     def latency(self, technology: Technology) -> int:
         """Cycles from an integer at the input to its result, or the first of its beats, at the output."""
-        return technology.timing.rom + Queue.latency_of(self.queue_depth(technology))
+        return self.inner(technology) + Queue.latency_of(self.queue_depth(technology))
 
     def reads(self, technology: Technology, arrivals: Times, left: Times | None) -> Times:
         """When the beats are read whose integers come at `arrivals`."""
@@ -74,6 +81,39 @@ class TableShape(LanesShape):
     def queue_cost(self, technology: Technology) -> Resources:
         depth = self.queue_depth(technology)
         return Queue.cost(width=self.width, depth=depth) + CreditCounter.cost(words=depth)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class TableShape(FunctionShape):
+    """A table, int64, that is read a beat in a cycle."""
+
+    table: IntArray
+
+    def inner(self, technology: Technology) -> int:
+        """The ROM."""
+        return technology.timing.rom
+
+    def check_entries(self) -> None:
+        (low, high), least, most = shape_range(self.output), int(self.table.min()), int(self.table.max())
+        if least < low or most > high:
+            raise ValueError(f"table of {self.what} must have entries in the range of {self.output!r}, not "
+                             f"{least} to {most}")
+
+
+def hand_over(unit: ShapedUnit, m: Module, words: Sequence[Value]) -> None:
+    """The handshakes of a `FunctionShape`'s unit: `words` are the results of what comes, at the end of the pipeline."""
+    shape, technology = unit.shape, unit.technology
+    depth = shape.queue_depth(technology)
+    m.submodules.queue = queue = Queue(shape=data.ArrayLayout(shape.output, shape.lanes), depth=depth)
+    m.submodules.credit = credit = CreditCounter(words=depth, take=1)
+    taken = unit.i.valid & credit.credit
+    m.d.comb += [
+        unit.i.ready.eq(credit.credit), unit.busy.eq(taken), credit.taken.eq(taken),
+        credit.given.eq(queue.o.valid & queue.o.ready),
+        queue.i.valid.eq(delay(m, taken, shape.inner(technology), "valid", reset_less=False)),
+        Value.cast(queue.i.payload).eq(Cat(*words)),
+    ]
+    link(m, queue.o, wiring.flipped(unit.o))
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -126,29 +166,15 @@ class LookupStage(ShapedUnit):
         """The ROM: its address is the input's bits, so that negative inputs come behind the positive ones."""
         table, width = self.shape.table, self.shape.output.width
         words = np.roll(table, -len(table) // 2) if self.shape.element.signed else table
-        octets = words.astype("<i8").view(np.uint8).reshape(len(words), 8)[:, :-(-width // 8)].copy()
-        if width % 8:
-            octets[:, -1] &= (1 << width % 8) - 1
-        return octets
+        return octets_of(words, width)
 
     def elaborate(self, platform):
         m = Module()
-        shape = self.shape
-        depth = shape.queue_depth(self.technology)
-        m.submodules.queue = queue = Queue(shape=data.ArrayLayout(shape.output, shape.lanes), depth=depth)
-        m.submodules.credit = credit = CreditCounter(words=depth, take=1)
-        taken = self.i.valid & credit.credit
-        m.d.comb += [
-            self.i.ready.eq(credit.credit), self.busy.eq(taken), credit.taken.eq(taken),
-            credit.given.eq(queue.o.valid & queue.o.ready),
-            queue.i.valid.eq(delay(m, taken, self.technology.timing.rom, "valid", reset_less=False)),
-        ]
         contents, words = self.contents(), []
-        for lane in range(shape.lanes):
+        for lane in range(self.shape.lanes):
             m.submodules[f"rom{lane}"] = rom = self.technology.rom(
-                width=shape.output.width, contents=contents, name=f"{self.name}_table{lane}")
+                width=self.shape.output.width, contents=contents, name=f"{self.name}_table{lane}")
             m.d.comb += rom.addr.eq(Value.cast(self.i.payload[lane]))
             words.append(rom.data)
-        m.d.comb += Value.cast(queue.i.payload).eq(Cat(*words))
-        link(m, queue.o, wiring.flipped(self.o))
+        hand_over(self, m, words)
         return m
