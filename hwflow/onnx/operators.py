@@ -38,7 +38,10 @@ _HEADS = "as its products, Softmax and sums; masks constant, no cache of keys an
 _POOL = "one or two spatial axes; any stride, padding and ceil_mode"
 _SUM = "over any axes; rearranged only where these are no axes of the frame"
 _NORM = "p 1 or 2; input of up to 8 bits"
-_SMOOTH = "one computed input of up to 8 bits, or fused into the previous layer if it only rises or only falls"
+_SMOOTH = (
+    "one computed input (of more than 14 bits: in straight segments), or fused into the previous layer if it only "
+    "rises or only falls"
+)
 _DECIDES = "functions of one computed tensor; the other operands constant, one value or one per channel"
 _AFFINE = "with constants, one value or one per channel: fused, one per element: `average_pool`; "
 _TWO = "of two computed tensors: equal shapes, or one of them [1, C, 1, 1] or a single element"

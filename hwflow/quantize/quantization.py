@@ -36,6 +36,7 @@ from hwflow.quantize.importer import host
 from hwflow.quantize.importer.building import Building
 from hwflow.quantize.importer.importer import Importer
 from hwflow.quantize.importer.kept import states
+from hwflow.quantize.importer.segment_fit import segment_notes
 from hwflow.quantize.passes.batches import batches_to_dilations
 from hwflow.quantize.passes.caches import caches_to_rows
 from hwflow.quantize.passes.choices import choices_to_products
@@ -282,7 +283,7 @@ def _integers(
     graph, before, entering, after, building = _import(form.model, settings)
     tensors = building.sources
     require_layers(form.meaning, form.model, graph, (before, entering), tensors, building.anchors)
-    notes.append(_host_note(form.model, before, after))
+    notes += [*segment_notes(graph), _host_note(form.model, before, after)]
     return Quantized(
         graph, before, after, tuple(notes), form.qdq, form.twin, views(tensors, form.sources, form.twin), form.settings,
         source, originals(tensors, form.sources, form.model, source), warnings,

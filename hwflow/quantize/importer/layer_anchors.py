@@ -32,7 +32,7 @@ from hwflow.quantize.importer.choose_rescale import (
     rescale,
     signed,
 )
-from hwflow.quantize.importer.segment_fit import fitted
+from hwflow.quantize.importer.segment_fit import MOST_TABLE_BITS, fitted
 from hwflow.quantize.importer.states import LayerAnchor, LayerTask, Parameters, Rounded, Unrounded
 from hwflow.quantize.importer.steps import Function, uniform, varies
 from hwflow.quantize.importer.threshold_search import FAR, quantized, search
@@ -40,8 +40,11 @@ from hwflow.quantize.importer.threshold_search import FAR, quantized, search
 #: Products in the bias of a channel whose sums leave the hardware: with them the sums fit int32.
 _MOST_RAW_BIAS = 1 << 29
 
-#: Tables are for tensors of up to so many bits; where no thresholds do it, up to so many; above there are segments.
-TABLE_BITS, MOST_TABLE_BITS = 8, 14
+#: Tables are for tensors of up to so many bits, and for more where no thresholds do it.
+TABLE_BITS = 8
+
+#: Functions of so many bits are tried on every integer.
+_ALL_TRIED = 16
 
 
 @dataclass(frozen=True)
@@ -53,17 +56,18 @@ class TensorAnchor(LayerAnchor):
 
     def layer(self, task: LayerTask) -> Layer:
         (x,) = task.xs
-        if x.format.bits <= TABLE_BITS and not varies(task.unrounded):
+        is_one = not varies(task.unrounded)
+        if x.format.bits <= TABLE_BITS and is_one:
             return _table(task)
+        if is_one and _has_many_levels(task):
+            return _function(task)
         try:
             return Matrix.identity(self).layer(task)
         except ValueError as error:
             if x.format.bits <= TABLE_BITS:
                 raise
-            if x.format.bits <= MOST_TABLE_BITS and not varies(task.unrounded):
-                return _table(task)
-            if not varies(task.unrounded) and not task.y.format.bipolar:
-                return _segments(task)
+            if is_one and not task.y.format.bipolar:
+                return _function(task)
             why, _ = reason_of(error)
             raise Refusal(
                 f"its input '{x.name}' has {x.format.bits} bits, and tables with constants for each channel are for at "
@@ -341,10 +345,30 @@ def joined_thresholds(thresholds: Sequence[Thresholds], sums: Sequence[Accumulat
 def _table(task: LayerTask) -> Layer:
     """A table: dequantize every integer of the input format, apply the nodes as ONNX says (float32), quantize."""
     (x,) = task.xs
+    return Lookup(task.name, (x.name,), task.y.name, x.format, _results(task))
+
+
+def _results(task: LayerTask) -> IntArray:
+    """The function of every integer of the input."""
+    (x,) = task.xs
     codes = np.arange(x.format.low, x.format.high + 1, x.format.step)
     values = ((codes - x.zero_point).astype(np.float32) * np.float32(x.scale)).astype(np.float32)
-    table = quantized(Function(uniform(task.unrounded), task.opsets)(values[:, None])[:, 0], task.parameters)
-    return Lookup(task.name, (x.name,), task.y.name, x.format, table)
+    return quantized(Function(uniform(task.unrounded), task.opsets)(values[:, None])[:, 0], task.parameters)
+
+
+def _has_many_levels(task: LayerTask) -> bool:
+    """Whether no multiplication and no thresholds make the function of a tensor, which is one for all channels."""
+    (x,), p = task.xs, task.parameters
+    start = Form.linear((Fraction(x.scale),))
+    if x.format.bits > _ALL_TRIED or _affine_form(uniform(task.unrounded), start, p) is not None:
+        return False
+    values = _results(task)
+    return int(values.max()) - int(values.min()) > MAX_LEVELS
+
+
+def _function(task: LayerTask) -> Layer:
+    """A table, or where it would be too large straight segments."""
+    return _table(task) if task.xs[0].format.bits <= MOST_TABLE_BITS else _segments(task)
 
 
 def _segments(task: LayerTask) -> Layer:

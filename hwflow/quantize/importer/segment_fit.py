@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 from hwflow_base.errors import Refusal
 
+from hwflow.layers.base import LayerGraph
 from hwflow.layers.formats import IntArray, IntFormat, Tensor
 from hwflow.layers.segments import Segments
 
@@ -23,8 +24,12 @@ Floats = npt.NDArray[np.float64]
 #: Steps of the output, not rounded, that integers of the input become.
 Steps = Callable[[IntArray], Floats]
 
+#: Where no thresholds do it, tables are for inputs of up to so many bits; above there are segments.
+MOST_TABLE_BITS = 14
 #: The most segments; where they are not enough, those that there are keep less near.
 MOST_SEGMENTS = 1024
+#: Blocks with more segments than this have too many, however many are the same.
+_MOST_UNSHARED = 4 * MOST_SEGMENTS
 #: Inputs of more bits are told apart by their octaves alone; without, every input is tried.
 MOST_UNIFORM = 16
 #: Bits of a magnitude, below its highest one, that count with octaves.
@@ -135,14 +140,19 @@ class Fit:
         """The lines of each length."""
         return tuple(self.lines(length) for length in range(self.cells.bits + 1))
 
-    def plan(self, index_bits: int, near: float) -> Plan:
-        """The blocks of all numbers of `index_bits` in each row, with errors up to `near` where cells allow it."""
+    def plan(self, index_bits: int, near: float) -> Plan | None:
+        """The blocks of all numbers of `index_bits` in each row, with errors up to `near` where cells allow it.
+
+        None where they have too many segments.
+        """
         every, fraction = self.every, self.cells.bits - index_bits
         blocks = len(self.cells.first) << index_bits
         errors = [self.every[k].error.reshape(blocks, -1).max(axis=1) for k in range(fraction + 1)]
         allowed = np.maximum(errors[0], near)
         fits = np.stack([error <= allowed for error in errors])  # [lengths, blocks]
         longest = fraction - fits[::-1].argmax(axis=0)
+        if (1 << fraction - longest).sum() > _MOST_UNSHARED:
+            return None
         return Plan(index_bits, fraction, fraction - longest,
                     tuple(self._of_block(every[k], blocks, b) for b, k in enumerate(longest.tolist())))
 
@@ -153,9 +163,12 @@ class Fit:
         return np.stack([lines.base.reshape(-1)[part], lines.slope.reshape(-1)[part]], axis=1)
 
     def plans(self, near: float) -> Iterator[Plan]:
+        """Those that have few enough segments."""
         most = min(self.cells.bits, 10 if len(self.cells.first) == 1 else 5)
         for index_bits in range(max(0, self.cells.bits - 16), most + 1):
-            yield self.plan(index_bits, near)
+            plan = self.plan(index_bits, near)
+            if plan is not None and plan.segments <= MOST_SEGMENTS:
+                yield plan
 
 
 @dataclass(frozen=True)
@@ -210,9 +223,9 @@ def fitted(name: str, x: Tensor, y: Tensor, steps: Steps, ends: tuple[int, int])
     while True:
         found: dict[bool, Plan] = {}
         for octaves, fit in kinds.items():
-            if octaves and False in found and found[False].segments <= MOST_SEGMENTS // 4:
+            if octaves and False in found and found[False].segments <= MOST_SEGMENTS // 2:
                 continue
-            plans = [plan for plan in fit.plans(near) if plan.segments <= MOST_SEGMENTS]
+            plans = list(fit.plans(near))
             if plans:
                 found[octaves] = min(plans, key=lambda plan: plan.price)
         if found:
@@ -237,3 +250,17 @@ def bound(layer: Segments, fit: Fit) -> int:
     made = layer.values(cells.first)
     far = [np.maximum(np.abs(made - np.rint(end)), 0) for end in fit.targets]
     return int(np.maximum(*far)[cells.there].max())
+
+
+def segment_notes(graph: LayerGraph) -> Iterator[str]:
+    """What a user should know of the segments of `graph`: one line, or none."""
+    layers = [layer for layer in graph.layers if isinstance(layer, Segments)]
+    if not layers:
+        return
+    worst = max(layers, key=lambda layer: layer.bound)
+    one = len(layers) == 1
+    yield (f"{'a function' if one else f'{len(layers)} functions'} of more than {MOST_TABLE_BITS} bits "
+           f"{'is' if one else 'are'} computed in straight segments, at most {worst.bound} "
+           f"step{'s' * (worst.bound != 1)} of the result from the function"
+           f"{'' if one else ' (the farthest)'}: layer '{worst.name}' ({len(worst.lines)} segments, "
+           f"{graph.tensors[worst.output].format})")
