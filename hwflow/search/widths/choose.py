@@ -1,134 +1,269 @@
-"""The cheapest widths that keep the accuracy: search, then proof with the full tuning of the weights' rounding."""
+"""The cheapest widths that reach a goal: search, then proof with the full tuning of the weights' rounding."""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import partial
 
-from hwflow_base.errors import HwflowError
+from hwflow_base.errors import AnswerIsNo, HwflowError
 
+from hwflow import golden
 from hwflow.accuracy import float_outputs
 from hwflow.data.dataset import Dataset
 from hwflow.hls import Executions
 from hwflow.layers.base import LayerGraph
 from hwflow.onnx.model import Model
 from hwflow.quantize import Quantized, quantize
-from hwflow.quantize.post_training import Prepared, finish, prepare
-from hwflow.quantize.settings import QuantizationSettings, output_choices
+from hwflow.quantize.problems import NoHardware
+from hwflow.quantize.quantization import of_prepared, prepared_for
+from hwflow.quantize.settings import QuantizationSettings
+from hwflow.search.widths.by_noise import search_noise
 from hwflow.search.widths.cost import Pace, pace_of
 from hwflow.search.widths.evaluator import ModelEvaluator, Store
-from hwflow.search.widths.knobs import Knob, knobs_of
+from hwflow.search.widths.goal import Goal
+from hwflow.search.widths.knobs import Bits, Knob, knobs_of, settings_with, tuned_at_every_width, wider
 from hwflow.search.widths.metric import Metric
 from hwflow.search.widths.points import Point, frontier
-from hwflow.search.widths.search import Progress, prove, search
+from hwflow.search.widths.search import Progress, Search, prove, search
+from hwflow.search.widths.widest import LEVELS, Held, widest
+from hwflow.stages.kinds import hardware_problems
+from hwflow.stages.partition import Execution
 
 #: With fewer rows than this, the user is told what a row is worth.
 FEW_ROWS = 100
+#: With fewer rows than this, noise on them says little of that on others.
+FEW_ROWS_OF_NOISE = 10
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """The result of a search.  `winner` is the cheapest proven design; None where nothing reaches the limit.
+    """The result of a search.  `winner` is the cheapest proven design; None where nothing reaches the goal.
 
-    `widest` is the design that the search started from, `points` everything measured, and `frontier` those that no
-    other beats.  `quantized` is the integer model of the winner.  `notes` are for the user.
+    `base` are the settings whose widths were varied.  `widest` is the design that the search started from, `points`
+    everything measured, and `frontier` those that no other beats.  `quantized` is the integer model of the winner, or
+    of the most accurate design where there is none.  `held` are the knobs that a part of the model or the board holds
+    below what was asked.  `notes` are for the user.
     """
 
+    goal: Goal
+    base: QuantizationSettings
     knobs: tuple[Knob, ...]
     metric: Metric
     pace: Pace
-    limit: float
     widest: Point
     points: tuple[Point, ...]
     frontier: tuple[Point, ...]
     winner: Point | None
-    quantized: Quantized | None
+    quantized: Quantized
     evaluations: int
     notes: tuple[str, ...]
+    held: tuple[Held, ...] = ()
+
+    @property
+    def limit(self) -> float:
+        """The drop that is allowed."""
+        return self.goal.limit
 
     @property
     def most_accurate(self) -> Point:
         """The point with the smallest drop, of equals the cheapest."""
-        return min(self.points, key=lambda p: (p.drop, p.price, p.bits))
+        return most_accurate(self.points)
 
 
-def require_drop(limit: float) -> None:
-    """Raise HwflowError for a limit of the accuracy's drop that means nothing."""
-    if not (math.isfinite(limit) and limit >= 0):
-        raise HwflowError(
-            f"--accuracy-drop must be 0 or more points, not {limit:g}", "1.0 lets the model lose one of a hundred rows"
-        )
+def most_accurate(points: Sequence[Point]) -> Point:
+    """The point with the smallest drop, of equals the cheapest."""
+    return min(points, key=lambda p: (p.drop, p.price, p.bits))
 
 
 @dataclass(frozen=True)
 class WidthsQuestion:
-    """Which widths of the float `model` make the cheapest design on a board that loses at most `limit`?
+    """Which widths of the float `model` make the cheapest design on a board that reaches the goal?
 
-    The shapes of `model` are known and its constants folded.  `base` holds every other choice, and the widest widths.
-    `executions` gives the plans of a graph on the board.  So many designs are measured as `evaluations`.
+    The shapes of `model` are known and its constants folded.  `base` holds every other choice, and the widest widths
+    where it says some.  `executions` gives the plans of a graph on the board.  So many designs are measured as
+    `evaluations`.
     """
 
     model: Model
     dataset: Dataset
     base: QuantizationSettings
     executions: Callable[[LayerGraph], Executions]
-    limit: float
+    goal: Goal
     evaluations: int
 
 
 def choose_widths(asked: WidthsQuestion, store: Store | None = None, progress: Progress | None = None) -> Outcome:
     """Search the widths, and prove those that were found.  `store` keeps answers from run to run.
 
-    HwflowError where the model is no float model that can be quantized, where its data allows no accuracy, or the limit
-    means nothing.
+    HwflowError where the model is no float model that can be quantized, or where its data allows no accuracy.
     """
-    model, dataset, base, limit = asked.model, asked.dataset, asked.base, asked.limit
-    require_drop(limit)
-    start = quantize(model, dataset.calibration, settings=base)
-    if not start.settings:
-        raise HwflowError(
-            "--accuracy-drop must have a float model, not one that is quantized already, whose widths are fixed in the "
-            "file",
-            "start from the float model",
-        )
-    metric = Metric.of(model, dataset, float_outputs(model, dataset.inputs))
-    prepared = prepare(model, dataset.calibration, base, [])
-    knobs = knobs_of(prepared, base)
-    pace = pace_of(asked.executions(start.graph))
-    evaluator = ModelEvaluator(partial(_make, prepared), base, knobs, pace, metric, {} if store is None else store)
-    state = search(knobs, evaluator, limit=limit, evaluations=asked.evaluations, progress=progress)
-    proven = prove(state, progress)
-    winner = min((p for p in proven if p.reaches(limit)), key=lambda p: (p.price, p.drop), default=None)
-    points = (*state.points.values(), *proven)
-    return Outcome(
-        knobs, metric, pace, limit, next(iter(state.points.values())), points, frontier(points), winner,
-        evaluator.quantized(winner.bits, tuned=True) if winner else None, state.used, _notes(metric, pace, limit),
-    )  # fmt: skip
+    chooser = _Chooser.of(asked, {} if store is None else store, progress)
+    if asked.goal.noise is not None:
+        return chooser.by_noise()
+    outcome = chooser.by_accuracy()
+    return outcome if outcome.winner is not None or asked.base.chosen else chooser.by_accuracy_of_more_bits()
 
 
-def _make(prepared: Prepared, settings: QuantizationSettings, tuned: bool) -> Quantized:
-    """The integers that `quantize` gives of the float model, without measuring its ranges again.
+@dataclass(frozen=True)
+class _Chooser:
+    """What all searches of a question share: `start` is the design of the default widths, `make` that of others."""
 
-    What is not `tuned` gets the integers that lie next to the weights, with no look at the data: a hundredth of the
-    time.
-    """
-    finished = finish(prepared if tuned else replace(prepared, rows=None), settings, [])
-    return replace(quantize(finished.qdq, settings=output_choices(settings)), settings=finished.settings_text)
+    asked: WidthsQuestion
+    store: Store
+    progress: Progress | None
+    start: Quantized
+    make: Callable[..., Quantized]
+    base: QuantizationSettings
+    knobs: tuple[Knob, ...]
+    metric: Metric
+    pace: Pace
+    notes: list[str] = field(default_factory=list)
+
+    @staticmethod
+    def of(asked: WidthsQuestion, store: Store, progress: Progress | None) -> _Chooser:
+        model, dataset, goal = asked.model, asked.dataset, asked.goal
+        start = quantize(model, dataset.calibration, settings=asked.base)
+        if not start.settings:
+            raise HwflowError(
+                f"{goal.option} must have a float model, not one that is quantized already, whose widths are fixed in "
+                "the file",
+                "start from the float model",
+            )
+        if goal.noise is None:
+            metric = Metric.of(model, dataset, float_outputs(model, dataset.inputs))
+        else:
+            rows = replace(dataset, inputs=dataset.calibration, labels=None, outputs={})
+            metric = Metric.of_noise(model, rows, float_outputs(model, rows.inputs))
+        prepared, base = prepared_for(model, dataset.calibration, asked.base)
+        return _Chooser(asked, store, progress, start, partial(of_prepared, prepared), base, knobs_of(prepared, base),
+                        metric, pace_of(asked.executions(start.graph)))  # fmt: skip
+
+    def evaluator(self, base: QuantizationSettings, knobs: Sequence[Knob], name: str = "") -> ModelEvaluator:
+        return ModelEvaluator(lambda settings, tuned: self.make(settings, tuned=tuned), base, knobs, self.pace,
+                              self.metric, self.store, name)  # fmt: skip
+
+    def by_accuracy(self) -> Outcome:
+        """From the default widths, or those of the user, downwards."""
+        return self._proven(self.evaluator(self.base, self.knobs), self.knobs, self.base)
+
+    def by_accuracy_of_more_bits(self) -> Outcome:
+        """From as many bits as there are, with weights that are tuned at every width."""
+        base = tuned_at_every_width(self.base)
+        bits, held = self._widest()
+        knobs = wider(self.knobs, bits)
+        return replace(self._proven(self.evaluator(base, knobs, "more bits"), knobs, base), held=held)
+
+    def _proven(self, evaluator: ModelEvaluator, knobs: tuple[Knob, ...], base: QuantizationSettings) -> Outcome:
+        goal = self.asked.goal
+        state = search(knobs, evaluator, limit=goal.limit, evaluations=self.asked.evaluations, progress=self.progress)
+        proven = prove(state, self.progress)
+        reaching = [point for point in proven if point.reaches(goal.limit)]
+        points = (*state.points.values(), *proven)
+        return self._outcome(evaluator, knobs, base, points, reaching, state.used, next(iter(state.points.values())))
+
+    def by_noise(self) -> Outcome:
+        """From as many bits as there are, or those of the user, downwards."""
+        base, goal = tuned_at_every_width(self.base), self.asked.goal
+        bits, held = (tuple(knob.widths[0] for knob in self.knobs), ()) if self.asked.base.chosen else self._widest()
+        knobs, evaluations = wider(self.knobs, bits), self.asked.evaluations
+        evaluator = self.evaluator(base, knobs, "noise")
+        state = search_noise(knobs, evaluator, limit=goal.limit, evaluations=evaluations,
+                             default=tuple(knob.widths[0] for knob in self.knobs), progress=self.progress)  # fmt: skip
+        points = tuple(state.points.values())
+        reaching = [point for point in points if point.reaches(goal.limit)]
+        return replace(self._outcome(evaluator, knobs, base, points, reaching, state.used, points[0]), held=held)
+
+    def _widest(self) -> tuple[Bits, tuple[Held, ...]]:
+        """The most bits of all knobs together, that the model and the board take."""
+        found, held = widest(self.knobs, self._refusal(self.knobs))
+        executions = self.asked.executions(self.start.graph)
+        if self.pace.without or _lacks(executions):
+            return found, held
+        why = ""
+        for level in LEVELS:
+            bits = tuple(min(most, max(level, knob.widths[0])) for knob, most in zip(self.knobs, found, strict=True))
+            graph = self.make(settings_with(self.base, self.knobs, bits, tuned=False), tuned=False).graph
+            lack = _lacks(self.asked.executions(graph))
+            if not lack:
+                break
+            why = why or f"more for all tensors does not fit {self.pace.budget.name} ({lack})"
+        else:
+            bits = tuple(knob.widths[0] for knob in self.knobs)
+        by_board = [Held(knob, now, why) for knob, now, most in zip(self.knobs, bits, found, strict=True) if now < most]
+        return bits, (*held, *by_board[:1])
+
+    def _refusal(self, knobs: Sequence[Knob]) -> Callable[[Bits], str]:
+        """What the model has against widths; nothing where they become integers, and hardware like the default."""
+        has_hardware = not hardware_problems(self.start.graph)
+
+        def refusal(bits: Bits) -> str:
+            try:
+                graph = self.make(settings_with(self.base, knobs, bits, tuned=False), tuned=False).graph
+            except NoHardware as error:
+                return error.problems[0].why
+            except HwflowError as error:
+                return error.why
+            problems = hardware_problems(graph) if has_hardware else ()
+            return problems[0] if problems else ""
+
+        def known(bits: Bits) -> str:
+            key = f"refusal {','.join(map(str, bits))}"
+            answer = self.store.get(key)
+            if not isinstance(answer, Mapping) or not isinstance(answer.get("why"), str):
+                answer = self.store[key] = {"why": refusal(bits)}
+            return str(answer["why"])
+
+        return known
+
+    def _outcome(
+        self, evaluator: ModelEvaluator, knobs: tuple[Knob, ...], base: QuantizationSettings, points: tuple[Point, ...],
+        reaching: Sequence[Point], used: int, start: Point,
+    ) -> Outcome:  # fmt: skip
+        goal = self.asked.goal
+        winner = min(reaching, key=lambda p: (p.price, p.drop), default=None)
+        shown = winner or most_accurate(points)
+        return Outcome(
+            goal, base, knobs, self.metric, self.pace, start, points, frontier(points), winner,
+            evaluator.quantized(shown.bits, tuned=shown.tuned), used, self._notes(),
+        )  # fmt: skip
+
+    def _notes(self) -> tuple[str, ...]:
+        metric, pace, limit = self.metric, self.pace, self.asked.goal.limit
+        notes = []
+        if self.asked.goal.noise is not None:
+            notes += self._notes_of_noise()
+        elif metric.rows < FEW_ROWS:
+            worth = f"; one row is {metric.resolution:.2f} points" if metric.resolution else ""
+            notes.append(f"the accuracy is measured on {metric.rows} rows only{worth}; more rows make it more certain")
+        if metric.resolution is not None and 0 < limit < metric.resolution:
+            notes.append(f"a drop of {limit:g} points is less than one of {metric.rows} rows: none may be lost")
+        if pace.without:
+            listed = ", ".join(f"'{name}'" for name in pace.without[:5]) + (", ..." if len(pace.without) > 5 else "")
+            notes.append(f"not in the cost, because they have no hardware yet: {listed}")
+        if not pace.fits:
+            notes.append(f"the widest design does not fit {pace.budget.name}; costs are those of its smallest foldings")
+        notes.extend(sorted(pace.notes))
+        return tuple(notes)
+
+    def _notes_of_noise(self) -> list[str]:
+        metric, notes = self.metric, list[str]()
+        output, found = metric.worst(golden.predict(self.start, metric.dataset.inputs))
+        notes.append(f"the default widths have {found:.1f} dB at output '{output}'")
+        notes.extend(f"{warning.where} {warning.seen}: their noise says little of other rows"
+                     for warning in self.start.warnings)
+        if metric.rows < FEW_ROWS_OF_NOISE:
+            notes.append(f"the noise is measured on {metric.rows} calibration rows only; more rows make it more "
+                         "certain")
+        return notes
 
 
-def _notes(metric: Metric, pace: Pace, limit: float) -> tuple[str, ...]:
-    notes = []
-    if metric.rows < FEW_ROWS:
-        worth = f"; one row is {metric.resolution:.2f} points" if metric.resolution else ""
-        notes.append(f"the accuracy is measured on {metric.rows} rows only{worth}; more rows make it more certain")
-    if metric.resolution is not None and 0 < limit < metric.resolution:
-        notes.append(f"a drop of {limit:g} points is less than one of {metric.rows} rows: none may be lost")
-    if pace.without:
-        listed = ", ".join(f"'{name}'" for name in pace.without[:5]) + (", ..." if len(pace.without) > 5 else "")
-        notes.append(f"not in the cost, because they have no hardware yet: {listed}")
-    if not pace.fits:
-        notes.append(f"the widest design does not fit {pace.budget.name}; costs are those of its smallest foldings")
-    notes.extend(sorted(pace.notes))
-    return tuple(notes)
+def _lacks(executions: Executions) -> str:
+    """What keeps a graph from having a plan on its board; empty where it has one."""
+    if hardware_problems(executions.graph):
+        return "not all of it is hardware"
+    try:
+        executions.plan(Execution.AUTO, None)
+    except AnswerIsNo as error:
+        return error.why.split(": ", 1)[-1].split(";")[0]
+    return ""

@@ -19,7 +19,7 @@ from hwflow.quantize import Quantized
 from hwflow.quantize.settings import QuantizationSettings
 from hwflow.search.widths.cost import Pace
 from hwflow.search.widths.knobs import Bits, Knob, settings_with
-from hwflow.search.widths.metric import Metric, noise_power
+from hwflow.search.widths.metric import Metric
 from hwflow.search.widths.points import Design, Point
 
 T = TypeVar("T")
@@ -33,7 +33,10 @@ PROBE_ROWS = 64
 
 @dataclass
 class ModelEvaluator:
-    """`quantize` makes the integer model of settings, with or without full tuning, always the same one."""
+    """`quantize` makes the integer model of settings, with or without full tuning, always the same one.
+
+    `name` tells tuned designs of this `base` apart in the store.
+    """
 
     quantize: Callable[[QuantizationSettings, bool], Quantized]
     base: QuantizationSettings
@@ -41,6 +44,7 @@ class ModelEvaluator:
     pace: Pace
     metric: Metric
     store: Store = field(default_factory=dict)
+    name: str = ""
     _last: tuple[tuple[Bits, bool], Quantized] | None = None
     _frames: dict[bytes, dict[str, IntArray]] = field(default_factory=dict)
 
@@ -63,19 +67,21 @@ class ModelEvaluator:
         def read(facts: Mapping[str, Any]) -> Design:
             return Design(Resources.of_counts(facts["resources"]), float(facts["price"]), dict(facts["parts"]))
 
-        return self._stored(f"{'tuned' if tuned else 'cost'} {_text(bits)}", make, read)
+        return self._stored(f"{self._tuned if tuned else 'cost'} {_text(bits)}", make, read)
 
     def probe(self, bits: Bits) -> float:
         """The noise on rows spread evenly over the data."""
         dataset = self.metric.dataset
-        rows = np.linspace(0, dataset.rows - 1, min(dataset.rows, PROBE_ROWS)).astype(int)
+        count = min(dataset.rows, PROBE_ROWS)
 
         def make() -> Mapping[str, object]:
             quantized = self.quantized(bits, tuned=False)
+            spread = np.linspace(0, dataset.rows - 1, count).astype(int)
+            rows = np.arange(count) if quantized.graph.streaming else spread  # one sequence, from its start
             frames = {name: frames[rows] for name, frames in self._enter(quantized).items()}
             feeds = _rows(dataset.inputs, rows)
             outputs = golden.run_epilogue(quantized, golden.run(quantized, frames, keep=False), feeds)
-            return {"noise": noise_power(_rows(self.metric.reference, rows), outputs)}
+            return {"noise": self.metric.noise(outputs, rows)}
 
         return self._stored(f"probe {_text(bits)}", make, lambda facts: float(facts["noise"]))
 
@@ -88,13 +94,17 @@ class ModelEvaluator:
             made = golden.run(quantized, self._enter(quantized), keep=False)
             outputs = golden.run_epilogue(quantized, made, self.metric.dataset.inputs)
             score = self.metric.score(outputs)
-            return {"noise": noise_power(self.metric.reference, outputs), "accuracy": score.value, "drop": score.drop}
+            return {"noise": self.metric.noise(outputs), "accuracy": score.value, "drop": score.drop}
 
         def read(facts: Mapping[str, Any]) -> Point:
             measured = (float(facts[name]) for name in ("noise", "accuracy", "drop"))
             return Point(bits, tuned, design.resources, design.price, *measured)
 
-        return self._stored(f"measure{' tuned' if tuned else ''} {_text(bits)}", make, read)
+        return self._stored(f"measure {self._tuned if tuned else 'untuned'} {_text(bits)}", make, read)
+
+    @property
+    def _tuned(self) -> str:
+        return f"tuned {self.name}".strip()
 
     def _enter(self, quantized: Quantized) -> dict[str, IntArray]:
         """The frames of all rows; they depend on the prologue alone, which few designs differ in."""

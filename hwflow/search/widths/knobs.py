@@ -61,6 +61,36 @@ def knobs_of(prepared: Prepared, base: QuantizationSettings) -> tuple[Knob, ...]
     return tuple(knobs.values())
 
 
+#: The fewest bits of weights and of activations that a search for little noise tries.
+LEAST_WEIGHT_BITS, LEAST_ACTIVATION_BITS = 2, 4
+
+
+def wider(knobs: Sequence[Knob], most: Sequence[int]) -> tuple[Knob, ...]:
+    """The same knobs with up to `most` bits, and no fewer than leave little noise."""
+
+    def widths(knob: Knob, top: int) -> tuple[int, ...]:
+        least = LEAST_WEIGHT_BITS if knob.kind is KnobKind.WEIGHTS else LEAST_ACTIVATION_BITS
+        top = max(top, knob.widths[0])
+        return tuple(range(top, min(least, top) - 1, -1))
+
+    return tuple(replace(knob, widths=widths(knob, top)) for knob, top in zip(knobs, most, strict=True))
+
+
+def tuned_at_every_width(settings: QuantizationSettings) -> QuantizationSettings:
+    """`settings` where weights whose rounding nobody has chosen are tuned on data, also those of many bits."""
+
+    def tuned(layer: LayerSettings) -> LayerSettings:
+        weights = layer.weights
+        if weights.rounding is WeightRounding.AUTO:
+            weights = replace(weights, rounding=WeightRounding.ADAPTIVE)
+        if weights.bias_correction is None:
+            weights = replace(weights, bias_correction=True)
+        return replace(layer, weights=weights)
+
+    layers = {name: tuned(layer) for name, layer in settings.layers.items()}
+    return replace(settings, default=tuned(settings.default), layers=layers)
+
+
 def _place(is_input: bool, name: str) -> Place:
     return KnobKind.INPUT if is_input else KnobKind.OUTPUT, name
 

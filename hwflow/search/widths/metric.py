@@ -6,6 +6,7 @@
 | labels: real numbers                     | root mean square of the error         | growth in per cent           |
 | no labels; an output is a row of scores  | rows that keep the float model's class | points below 100 %          |
 | no labels; other outputs                 | difference from the float outputs     | per cent of their size       |
+| a goal in decibels (`Metric.of_noise`)   | signal to noise of the worst output   | noise in per cent of its size |
 
 A row of scores is an output of two elements or more, in a vector that no input has the shape of.  States that are
 outputs of the file are none of those that are judged.
@@ -21,14 +22,17 @@ from dataclasses import dataclass
 import numpy as np
 from hwflow_base.errors import HwflowError
 
-from hwflow.accuracy import Question, Task, compare, is_index, question
+from hwflow.accuracy import Question, Task, compare, is_index, question, signal_to_noise
 from hwflow.data.dataset import Dataset, classes
+from hwflow.layers.formats import IntArray
 from hwflow.onnx.model import Array, Model, Value
 
 #: A float model's error below this share of the labels' size counts as none; growth is relative to that size then.
 SMALL = 1e-6
 #: Probabilities below this one are alike.
 FAINT = 1e-4
+#: Noise over signal of outputs that are equal, as far as float32 can tell, and of those that say nothing.
+QUIET, LOUD = 1e-15, 1e12
 
 
 @dataclass(frozen=True)
@@ -46,6 +50,7 @@ class Kind(enum.Enum):
     GROWTH = enum.auto()
     AGREEMENT = enum.auto()
     DIFFERENCE = enum.auto()
+    NOISE = enum.auto()
 
 
 @dataclass(frozen=True)
@@ -76,13 +81,7 @@ class Metric:
             raise HwflowError(
                 "accuracy must be measured on an output of numbers, and the model has none", "leave --accuracy-drop out"
             )
-        for name, values in numbers.items():
-            if not np.isfinite(values.astype(np.float64)).all():
-                raise HwflowError(
-                    f"output '{name}' of the float model must be finite on {dataset.path}, or no accuracy can be "
-                    "compared with it",
-                    "leave those rows out",
-                )
+        _require_finite(numbers, dataset)
         if dataset.labels is not None and asked.task is not Task.VALUES:
             headline = compare(asked, dataset, reference, reference).headline
             if headline is None or headline.real is None:
@@ -99,6 +98,23 @@ class Metric:
             return Metric("agreement", "points", asked, dataset, reference, scores[0], Kind.AGREEMENT)
         return Metric("difference", "%", asked, dataset, reference, "", Kind.DIFFERENCE)
 
+    @staticmethod
+    def of_noise(model: Model, dataset: Dataset, reference: Mapping[str, Array]) -> Metric:
+        """The noise of each output on the rows of `dataset`, as reports say it in decibels; the worst output counts.
+
+        Classes and other indices have no noise, states are no answers, and an output that is 0 in all rows has no
+        signal.  HwflowError where nothing is left.
+        """
+        asked = question(model, dataset)
+        quantities = {name: values for name, values in reference.items()
+                      if name not in asked.states and values.dtype.kind in "iuf" and not is_index(values)}
+        _require_finite(quantities, dataset)
+        heard = {name: values for name, values in quantities.items() if np.any(values)}
+        if not heard:
+            raise HwflowError("noise must be measured on an output of quantities that are not all 0, and the model has "
+                              "none", "give a goal with --accuracy-drop")
+        return Metric("signal to noise", "%", asked, dataset, heard, "", Kind.NOISE)
+
     @property
     def rows(self) -> int:
         return self.dataset.rows
@@ -111,6 +127,8 @@ class Metric:
             Kind.GROWTH: f"error of output '{self.output}' against the labels; the drop is its growth in per cent",
             Kind.AGREEMENT: f"rows where output '{self.output}' keeps the float model's class (the data has no labels)",
             Kind.DIFFERENCE: "difference from the float outputs in per cent of their size (the data has no labels)",
+            Kind.NOISE: "decibels of the worst output against the float model; the drop is the noise in per cent of "
+                        "the output's size, 3.16 for 30 dB",
         }[self.kind]
 
     @property
@@ -138,8 +156,43 @@ class Metric:
             )
             size = _rms(expected) or 1.0
             return Score(integer, 100 * (integer - real) / (real if real > SMALL * size else size))
-        share = 100 * math.sqrt(noise_power(self.reference, outputs))
-        return Score(share, share)
+        share = 100 * math.sqrt(self.noise(outputs))
+        return Score(_decibels(self.noise(outputs)) if self.kind is Kind.NOISE else share, share)
+
+    def noise(self, outputs: Mapping[str, Array], rows: IntArray | None = None) -> float:
+        """Power of the noise of outputs over that of the signal, on the rows with these numbers, all for None."""
+        reference = self.reference if rows is None else {name: of[rows] for name, of in self.reference.items()}
+        if self.kind is not Kind.NOISE:
+            return noise_power(reference, outputs)
+        return max(_noise_of(values, outputs[name]) for name, values in reference.items())
+
+    def worst(self, outputs: Mapping[str, Array]) -> tuple[str, float]:
+        """The output with the most noise, and its decibels."""
+        ratios = {name: _noise_of(values, outputs[name]) for name, values in self.reference.items()}
+        name = max(ratios, key=lambda name: ratios[name])
+        return name, _decibels(ratios[name])
+
+
+def _require_finite(reference: Mapping[str, Array], dataset: Dataset) -> None:
+    for name, values in reference.items():
+        if not np.isfinite(values.astype(np.float64)).all():
+            raise HwflowError(
+                f"output '{name}' of the float model must be finite on {dataset.path}, or no accuracy can be "
+                "compared with it",
+                "leave those rows out",
+            )
+
+
+def _noise_of(real: Array, integer: Array) -> float:
+    """Power of the noise of one output over that of its signal, from `QUIET` to `LOUD`."""
+    decibels = signal_to_noise({"": real}, {"": integer})
+    if decibels is None:
+        return QUIET if np.array_equal(real, integer.reshape(real.shape)) else LOUD
+    return min(max(10 ** (-decibels / 10), QUIET), LOUD)
+
+
+def _decibels(ratio: float) -> float:
+    return -10 * math.log10(ratio)
 
 
 def _rms(values: Array) -> float:

@@ -14,12 +14,12 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 
-from hwflow.search.widths.knobs import Bits, Knob
+from hwflow.search.widths.knobs import Bits, Knob, KnobKind
 from hwflow.search.widths.points import Design, Evaluator, Point, frontier
 from hwflow.search.widths.surrogate import Floats, Indices, Surrogate, bits_at, grid_bits, noise_table, place_of
 
@@ -101,6 +101,9 @@ PROBED = (4, 2, 6, 3, 1, 5, 7)
 COSTED = 2
 #: Widths of all weights and of all activations whose cost is asked for: the most with no more designs than evaluations.
 GRIDS = ((1, 2, 3, 4, 5, 6, 7, 8), (1, 2, 3, 4, 6, 8), (2, 4, 6, 8), (2, 4, 8), (4, 8))
+#: The same of a search from more than eight bits: cost is smooth there, and activations count most.
+WIDE_PROBED = (8, 4, 6)
+WIDE_WEIGHTS, WIDE_ACTIVATIONS = (2, 4, 6, 8), (4, 6, 8, 10, 12)
 #: How many designs along the path are measured for the frontier, besides those of the bisection.
 ALONG_THE_PATH = 8
 #: So many steps in a row without a success end the walk.
@@ -109,6 +112,8 @@ PATIENCE = 40
 WORTH = 2e-4
 #: Standard deviation of the logarithm of the noise at which accuracy passes the limit.
 SPREAD = 0.4
+#: That of the noise that is predicted for a design near to one that was measured.
+SPREAD_OF_NOISE = 0.2
 
 _ERFC = np.frompyfunc(math.erfc, 1, 1)
 
@@ -118,7 +123,8 @@ class Search:
     """The state of a search: what was measured, and how many evaluations are left.
 
     `tuned` says which of the designs' points are meant.  `others` are points of another search of the same model, for
-    what they tell of noise and accuracy.  `surrogate` is None where every design was measured.
+    what they tell of noise and accuracy.  `surrogate` is None where every design was measured.  `loudest`: where noise
+    itself is the goal, that of the limit; then nothing has to be learned of where accuracy passes it.
     """
 
     knobs: Sequence[Knob]
@@ -131,6 +137,7 @@ class Search:
     points: dict[Bits, Point] = field(default_factory=dict)
     surrogate: Surrogate | None = None
     used: int = 0
+    loudest: float | None = None
 
     @property
     def left(self) -> int:
@@ -184,7 +191,7 @@ def sensitivity(state: Search, widest: Bits) -> Surrogate:
     probes: dict[tuple[int, int], float] = {}
     single: dict[tuple[int, int], Design] = {}
     allowed = state.left // 2
-    for number, width in enumerate(PROBED):
+    for number, width in enumerate(WIDE_PROBED if _is_wide(knobs) else PROBED):
         turned = [(k, knob.widths.index(width)) for k, knob in enumerate(knobs) if width in knob.widths[1:]]
         allowed -= len(turned)
         if allowed < 0 and number >= COSTED:
@@ -196,10 +203,23 @@ def sensitivity(state: Search, widest: Bits) -> Surrogate:
                 probes[k, place] = evaluator.probe(bits)
                 state.count()
     base = evaluator.probe(widest) if probes else 0.0
-    costed = next((widths for widths in GRIDS if len(widths) ** 2 <= state.evaluations), GRIDS[-1])
-    costed = tuple(sorted({*costed, *(knob.widths[0] for knob in knobs if knob.widths[0] > costed[-1])}))
-    grid = {(w, a): evaluator.design(grid_bits(knobs, w, a)) for w in costed for a in costed}
+    grid = {(w, a): evaluator.design(grid_bits(knobs, w, a)) for w, a in _costed(knobs, state.evaluations)}
     return Surrogate(knobs, evaluator.design(widest), single, grid, noise_table(knobs, base, probes))
+
+
+def _is_wide(knobs: Sequence[Knob]) -> bool:
+    return any(knob.widths[0] > GRIDS[0][-1] for knob in knobs)
+
+
+def _costed(knobs: Sequence[Knob], evaluations: int) -> Iterator[tuple[int, int]]:
+    """The widths of all weights and of all activations whose cost is asked for."""
+    costed = next((widths for widths in GRIDS if len(widths) ** 2 <= evaluations), GRIDS[-1])
+    both = (WIDE_WEIGHTS, WIDE_ACTIVATIONS) if _is_wide(knobs) else (costed, costed)
+    tops = [[knob.widths[0] for knob in knobs if (knob.kind is KnobKind.WEIGHTS) == of_weights]
+            for of_weights in (True, False)]  # fmt: skip
+    weights, activations = (sorted({*own, *(top for top in of_kind if top > own[-1])})
+                            for own, of_kind in zip(both, tops, strict=True))  # fmt: skip
+    yield from itertools.product(weights, activations)
 
 
 def _turned(knobs: Sequence[Knob], bits: Bits, k: int, place: int) -> Bits:
@@ -224,8 +244,8 @@ def descent(knobs: Sequence[Knob], surrogate: Surrogate) -> list[Bits]:
         path.append(bits_at(knobs, places[0].tolist()))
 
 
-def _along(state: Search, path: Sequence[Bits]) -> None:
-    """Measure the path where the drop passes the limit, and at even distances."""
+def bisect(state: Search, path: Sequence[Bits]) -> None:
+    """Measure the designs of the path towards where the drop passes the limit."""
     low, high = 0, len(path)
     while high - low > 1:
         middle = (low + high) // 2
@@ -233,6 +253,11 @@ def _along(state: Search, path: Sequence[Bits]) -> None:
         if point is None:
             return
         low, high = (middle, high) if point.reaches(state.limit) else (low, middle)
+
+
+def _along(state: Search, path: Sequence[Bits]) -> None:
+    """Measure the path where the drop passes the limit, and at even distances."""
+    bisect(state, path)
     last = len(path) - 1
     for k in range(1, ALONG_THE_PATH + 1):
         if state.left > state.evaluations // 4:  # the walk comes first
@@ -258,11 +283,12 @@ def _best_step(state: Search, surrogate: Surrogate, current: Point) -> Bits | No
     """The design near `current`, not yet measured, with the largest expected saving; None where none is worth it."""
     places = np.array([place_of(state.knobs, current.bits)], np.int64)
     guess, added = float(surrogate.price(places)[0]), float(surrogate.noise(places)[0])
-    passing = _passing(state)
+    passing = _passing(state) if state.loudest is None else math.log(state.loudest)
+    spread = SPREAD if state.loudest is None else SPREAD_OF_NOISE
     steps = steps_from(state.knobs, surrogate, places[0], math.exp(passing) - current.noise + added)
     saved = current.price - surrogate.price(steps) * (current.price / guess if guess > 0 else 0.0)
     noise = np.maximum(current.noise + surrogate.noise(steps) - added, 1e-12)
-    chance = _normal((passing - np.log(noise)) / SPREAD)
+    chance = _normal((passing - np.log(noise)) / spread)
     gain = saved * chance
     for index in np.argsort(-gain, kind="stable"):
         if gain[index] <= WORTH * current.price:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass
 
 import numpy as np
@@ -60,8 +61,8 @@ class Surrogate:
     ):
         self.knobs = knobs
         self.noise_added = noise
-        #: The most bits of weights and activations; there is a design of `grid` with them.
-        self.most = max(max(key) for key in grid)
+        #: The most bits of weights, and of activations; there is a design of `grid` with both.
+        self.most = max(weights for weights, _ in grid), max(activations for _, activations in grid)
         names = [name for name, price in base.parts.items() if price > TINY]
         prices = np.array([base.parts[name] for name in names])
         known = {key: np.array([design.parts.get(name, 0.0) for name in names]) / prices
@@ -78,8 +79,8 @@ class Surrogate:
         own = [k for k in turning if (KnobKind.OUTPUT, name) in self.knobs[k].places]
         weights = [k for k in turning if self.knobs[k].kind is KnobKind.WEIGHTS]
         inputs = [k for k in turning if k not in own and k not in weights]
-        table = np.zeros((self.most + 1, self.most + 1))
-        for w, a in itertools.product(range(1, self.most + 1), repeat=2):
+        table = np.zeros((self.most[0] + 1, self.most[1] + 1))
+        for w, a in itertools.product(*(range(1, most + 1) for most in self.most)):
             wider = min(key for key in grid if key[0] >= w and key[1] >= a)
             table[w, a] = grid[wider].parts.get(name, 0.0)
         alone = len(weights) <= 1 and bool(inputs) and name != LINKS
@@ -96,13 +97,19 @@ class Surrogate:
                 total += part.base * np.prod([factors[k, places[:, k]] for k in turning], axis=0)
                 continue
             inputs = bits[:, part.inputs].max(axis=1)
-            weights = bits[:, part.weights[0]] if part.weights else np.full(len(places), self.most)
+            weights = bits[:, part.weights[0]] if part.weights else np.full(len(places), self.most[0])
             cost = part.table[weights, inputs]
             if part.output is not None:  # the grid's design has a result as wide as the inputs
                 of_grid = np.clip(self.widths[part.output, 0] - inputs, 0, len(self.knobs[part.output].widths) - 1)
                 cost = cost * factors[part.output, places[:, part.output]] / factors[part.output, of_grid]
             total += cost
         return total
+
+    def with_noise(self, share: Sequence[float]) -> Surrogate:
+        """The same where what each knob adds to the noise is only this share of it."""
+        other = copy(self)
+        other.noise_added = self.noise_added * np.array(share)[:, None]
+        return other
 
     def noise(self, places: Indices) -> Floats:
         """[n] noise on top of the widest design's."""
