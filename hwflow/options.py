@@ -197,6 +197,21 @@ class QuantizationOptions:
 
 
 @dataclass(frozen=True)
+class GoalOptions:
+    """Widths that are searched for a goal, layer by layer, in place of widths that are given."""
+
+    noise: Annotated[float | None, Option(
+        "Search widths for each layer: the cheapest design with at least DB decibels of signal to noise at every "
+        "output, on the calibration rows (docs/mixed-precision.md).", Section.WIDTHS, "DB",
+        excludes=["accuracy-drop"])] = None
+    accuracy_drop: Annotated[float | None, Option(
+        "Search widths for each layer: the cheapest design that loses at most POINTS of accuracy.", Section.WIDTHS,
+        "POINTS")] = None
+    search_evaluations: Annotated[int, Option(
+        "How many designs the search may try.", Section.WIDTHS, parse=Range(1))] = 200
+
+
+@dataclass(frozen=True)
 class HardwareOptions:
     """For which board, and with which plan, integers become hardware."""
 

@@ -11,7 +11,7 @@ from typing import Annotated
 from hwflow_base.later import later
 from hwflow_base.options import OneOf, Option
 
-from ..options import HardwareOptions, Project, QuantizationOptions, Verbose
+from ..options import GoalOptions, HardwareOptions, Project, QuantizationOptions, Verbose
 
 with later():
     from hwflow_base.printable import rate_text
@@ -23,6 +23,7 @@ with later():
     from ..synth.expected_clock import expected_mhz
     from ..views.console.plan import show_plan, show_ports
     from ..views.console.terminal import Console
+    from .widths_search import for_goal
 
 Result = Mapping[str, object]
 
@@ -41,6 +42,7 @@ class BuildRequest:
     project: Project
     quantization: QuantizationOptions = field(default_factory=QuantizationOptions)
     hardware: HardwareOptions = field(default_factory=HardwareOptions)
+    goal: GoalOptions = field(default_factory=GoalOptions)
     axi_stream: Annotated[bool, Option(
         "Also write hwflow_axi_stream.v, the design with AXI4-Stream ports (docs/embedding.md).")] = False
     export: Annotated[tuple[str, ...], Option(
@@ -55,12 +57,13 @@ class BuildRequest:
 def build(console: Console, request: BuildRequest) -> Result:
     """Plan the stages of MODEL for a board and generate the Verilog.
 
-    Exit codes: 0 success; 1 if the model does not fit the board; 2 if the model, the data or the options are invalid,
-    or a folder of --output holds something else.
+    Exit codes: 0 success; 1 if the model does not fit the board, or no widths reach the goal; 2 if the model, the data
+    or the options are invalid, or a folder of --output holds something else.
     """
     pipeline = Pipeline(console, request.project, request.quantization, request.hardware)
     exports = _exports(pipeline, request)
     pipeline.prepare(*(partial(require_room, place) for place in exports.values()))
+    pipeline = for_goal(console, pipeline, request.goal)
     with pipeline.locked():
         folder = pipeline.generate()
         axi_stream = pipeline.generate(axi_stream=True) if request.axi_stream or exports else None

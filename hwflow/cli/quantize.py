@@ -10,10 +10,10 @@ from typing import Annotated
 from hwflow_base.errors import HwflowError
 from hwflow_base.files.target import require_folder, require_plain_target, same_file
 from hwflow_base.later import later
-from hwflow_base.options import Option, Range, Section, command_line
+from hwflow_base.options import Option, command_line
 from hwflow_base.printable import NAME_WIDTH, shortened
 
-from ..options import BOARD, BoardName, HardwareOptions, Project, QuantizationOptions, Verbose
+from ..options import BOARD, BoardName, GoalOptions, HardwareOptions, Project, QuantizationOptions, Verbose
 
 with later():
     from hwflow.layers.base import kind_of
@@ -26,7 +26,7 @@ with later():
     from ..views.console.accuracy import say_accuracy
     from ..views.console.terminal import Console
     from .onnx.convert import require_apart
-    from .widths_search import quantize_within
+    from .widths_search import goal_of, quantize_for
 
 Result = Mapping[str, object]
 
@@ -39,11 +39,7 @@ class QuantizeRequest:
     quantization: QuantizationOptions = field(default_factory=QuantizationOptions)
     export: Annotated[Path | None, Option(
         "Write the integers as an ONNX model with QuantizeLinear and DequantizeLinear.")] = None
-    accuracy_drop: Annotated[float | None, Option(
-        "Search widths for each layer: the cheapest design that loses at most POINTS of accuracy.", Section.WIDTHS,
-        "POINTS")] = None
-    search_evaluations: Annotated[int, Option(
-        "How many designs the search may try.", Section.WIDTHS, parse=Range(1))] = 200
+    goal: GoalOptions = field(default_factory=GoalOptions)
     board: BoardName = BOARD
     verbose: Verbose = False
 
@@ -51,14 +47,15 @@ class QuantizeRequest:
 def quantize(console: Console, request: QuantizeRequest) -> Result:
     """Quantize MODEL to integers, calibrated on the data; with labels, report the accuracy before and after.
 
-    Exit codes: 0 success; 1 if no widths keep --accuracy-drop; 2 if the model, the data or the settings are invalid.
+    Exit codes: 0 success; 1 if no widths reach --noise or --accuracy-drop; 2 if the model, the data or the settings
+    are invalid.
     """
     if request.export is not None:
         _require_export(request.export, request)
-    search, options = None, request.quantization
-    if request.accuracy_drop is not None:
-        searched = Pipeline(console, request.project, options, HardwareOptions(request.board))
-        search, options = quantize_within(console, searched, request.accuracy_drop, request.search_evaluations)
+    search, options, goal = None, request.quantization, goal_of(request.goal)
+    if goal is not None:
+        wide = Pipeline(console, request.project, options, HardwareOptions(request.board))
+        search, options = quantize_for(console, wide, goal, request.goal.search_evaluations)
     pipeline = Pipeline(console, request.project, options)
     with pipeline.locked():
         graph, accuracy, path = pipeline.graph, pipeline.accuracy(), pipeline.reproducing()

@@ -11,7 +11,7 @@ from hwflow_base.later import later
 from hwflow_base.options import Option, Range, Section
 from hwflow_base.printable import counted
 
-from ..options import HardwareOptions, Project, QuantizationOptions, Verbose
+from ..options import GoalOptions, HardwareOptions, Project, QuantizationOptions, Verbose
 from ..synth.options import CLOCK
 
 with later():
@@ -25,6 +25,7 @@ with later():
     from ..views.console.plan import show_simulation
     from ..views.console.runs import failure_lines
     from ..views.console.terminal import Console
+    from .widths_search import for_goal
 
 Result = Mapping[str, object]
 
@@ -42,6 +43,7 @@ class SimRequest:
     project: Project
     quantization: QuantizationOptions = field(default_factory=QuantizationOptions)
     hardware: HardwareOptions = field(default_factory=HardwareOptions)
+    goal: GoalOptions = field(default_factory=GoalOptions)
     frames: Annotated[int | None, Option(
         "Frames to simulate; 10, or 3 with --netlist or --bitstream.", Section.SIMULATION, parse=Range(2))] = None
     stalls: Annotated[float, Option(
@@ -72,8 +74,9 @@ def sim(console: Console, request: SimRequest) -> Result:
     """Simulate the RTL of MODEL and compare every stage with the golden model, bit for bit."""
     pipeline = Pipeline(console, request.project, request.quantization, request.hardware)
     if request.cells:
-        return _prove(console, pipeline, request)
+        return _prove(console, for_goal(console, pipeline, request.goal), request)
     pipeline.prepare(find_tools)
+    pipeline = for_goal(console, pipeline, request.goal)
     with pipeline.locked():
         count = _frames(pipeline, request, FRAMES)
         runs = pipeline.simulate(count, stalls=request.stalls, seed=request.seed, waves=request.waves)

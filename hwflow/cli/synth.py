@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from hwflow_base.later import later
 from hwflow_base.options import command_line
 
-from ..options import HardwareOptions, Project, QuantizationOptions, Verbose
+from ..options import GoalOptions, HardwareOptions, Project, QuantizationOptions, Verbose
 from ..synth.options import SynthesisOptions
 from .program import ProgramRequest
 
@@ -20,6 +20,7 @@ with later():
     from ..views.console.design import show_synthesis, too_slow
     from ..views.console.runs import say_weights
     from ..views.console.terminal import Console
+    from .widths_search import for_goal
 
 
 @dataclass(frozen=True)
@@ -29,6 +30,7 @@ class SynthRequest:
     project: Project
     quantization: QuantizationOptions = field(default_factory=QuantizationOptions)
     hardware: HardwareOptions = field(default_factory=HardwareOptions)
+    goal: GoalOptions = field(default_factory=GoalOptions)
     synthesis: SynthesisOptions = field(default_factory=SynthesisOptions)
     verbose: Verbose = False
 
@@ -41,6 +43,7 @@ def synth(console: Console, request: SynthRequest) -> Mapping[str, object]:
     """
     pipeline = Pipeline(console, request.project, request.quantization, request.hardware)
     pipeline.prepare(lambda: tools_of_family(pipeline.board.family))
+    pipeline = for_goal(console, pipeline, request.goal)
     with pipeline.locked():
         report = pipeline.synthesize(request.synthesis)
     show_synthesis(console, pipeline.plan, pipeline.board, report)

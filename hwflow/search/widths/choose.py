@@ -25,7 +25,7 @@ from hwflow.search.widths.goal import Goal
 from hwflow.search.widths.knobs import Bits, Knob, knobs_of, settings_with, tuned_at_every_width, wider
 from hwflow.search.widths.metric import Metric
 from hwflow.search.widths.points import Point, frontier
-from hwflow.search.widths.search import Progress, Search, prove, search
+from hwflow.search.widths.search import Progress, prove, search
 from hwflow.search.widths.widest import LEVELS, Held, widest
 from hwflow.stages.kinds import hardware_problems
 from hwflow.stages.partition import Execution
@@ -43,7 +43,8 @@ class Outcome:
     `base` are the settings whose widths were varied.  `widest` is the design that the search started from, `points`
     everything measured, and `frontier` those that no other beats.  `quantized` is the integer model of the winner, or
     of the most accurate design where there is none.  `held` are the knobs that a part of the model or the board holds
-    below what was asked.  `notes` are for the user.
+    below what was asked.  `default` is the design of the default widths, or those of the user, where the search
+    started from more.  `notes` are for the user.
     """
 
     goal: Goal
@@ -59,6 +60,7 @@ class Outcome:
     evaluations: int
     notes: tuple[str, ...]
     held: tuple[Held, ...] = ()
+    default: Point | None = None
 
     @property
     def limit(self) -> float:
@@ -168,28 +170,28 @@ class _Chooser:
         bits, held = (tuple(knob.widths[0] for knob in self.knobs), ()) if self.asked.base.chosen else self._widest()
         knobs, evaluations = wider(self.knobs, bits), self.asked.evaluations
         evaluator = self.evaluator(base, knobs, "noise")
-        state = search_noise(knobs, evaluator, limit=goal.limit, evaluations=evaluations,
-                             default=tuple(knob.widths[0] for knob in self.knobs), progress=self.progress)  # fmt: skip
+        default = tuple(knob.widths[0] for knob in self.knobs)
+        state = search_noise(knobs, evaluator, limit=goal.limit, evaluations=evaluations, default=default,
+                             progress=self.progress)  # fmt: skip
         points = tuple(state.points.values())
         reaching = [point for point in points if point.reaches(goal.limit)]
-        return replace(self._outcome(evaluator, knobs, base, points, reaching, state.used, points[0]), held=held)
+        outcome = self._outcome(evaluator, knobs, base, points, reaching, state.used, points[0])
+        return replace(outcome, held=held, default=state.points.get(default))
 
     def _widest(self) -> tuple[Bits, tuple[Held, ...]]:
         """The most bits of all knobs together, that the model and the board take."""
         found, held = widest(self.knobs, self._refusal(self.knobs))
         executions = self.asked.executions(self.start.graph)
-        if self.pace.without or _lacks(executions):
+        if self.pace.without or not _is_planned(executions):
             return found, held
-        why = ""
         for level in LEVELS:
             bits = tuple(min(most, max(level, knob.widths[0])) for knob, most in zip(self.knobs, found, strict=True))
             graph = self.make(settings_with(self.base, self.knobs, bits, tuned=False), tuned=False).graph
-            lack = _lacks(self.asked.executions(graph))
-            if not lack:
+            if _is_planned(self.asked.executions(graph)):
                 break
-            why = why or f"more for all tensors does not fit {self.pace.budget.name} ({lack})"
         else:
             bits = tuple(knob.widths[0] for knob in self.knobs)
+        why = f"more for all tensors have no plan on {self.pace.budget.name}"
         by_board = [Held(knob, now, why) for knob, now, most in zip(self.knobs, bits, found, strict=True) if now < most]
         return bits, (*held, *by_board[:1])
 
@@ -258,12 +260,12 @@ class _Chooser:
         return notes
 
 
-def _lacks(executions: Executions) -> str:
-    """What keeps a graph from having a plan on its board; empty where it has one."""
+def _is_planned(executions: Executions) -> bool:
+    """Whether a graph has a plan on its board."""
     if hardware_problems(executions.graph):
-        return "not all of it is hardware"
+        return False
     try:
         executions.plan(Execution.AUTO, None)
-    except AnswerIsNo as error:
-        return error.why.split(": ", 1)[-1].split(";")[0]
-    return ""
+    except AnswerIsNo:
+        return False
+    return True

@@ -110,6 +110,8 @@ ALONG_THE_PATH = 8
 PATIENCE = 40
 #: A step that is expected to save less than this share of the price is not worth a measurement.
 WORTH = 2e-4
+#: The same where each measurement tunes a whole model.
+WORTH_OF_NOISE = 5e-3
 #: Standard deviation of the logarithm of the noise at which accuracy passes the limit.
 SPREAD = 0.4
 #: That of the noise that is predicted for a design near to one that was measured.
@@ -284,14 +286,14 @@ def _best_step(state: Search, surrogate: Surrogate, current: Point) -> Bits | No
     places = np.array([place_of(state.knobs, current.bits)], np.int64)
     guess, added = float(surrogate.price(places)[0]), float(surrogate.noise(places)[0])
     passing = _passing(state) if state.loudest is None else math.log(state.loudest)
-    spread = SPREAD if state.loudest is None else SPREAD_OF_NOISE
+    spread, worth = (SPREAD, WORTH) if state.loudest is None else (SPREAD_OF_NOISE, WORTH_OF_NOISE)
     steps = steps_from(state.knobs, surrogate, places[0], math.exp(passing) - current.noise + added)
     saved = current.price - surrogate.price(steps) * (current.price / guess if guess > 0 else 0.0)
     noise = np.maximum(current.noise + surrogate.noise(steps) - added, 1e-12)
     chance = _normal((passing - np.log(noise)) / spread)
     gain = saved * chance
     for index in np.argsort(-gain, kind="stable"):
-        if gain[index] <= WORTH * current.price:
+        if gain[index] <= worth * current.price:
             return None
         bits = bits_at(state.knobs, steps[index].tolist())
         if bits not in state.points:

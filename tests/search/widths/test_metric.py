@@ -104,3 +104,36 @@ def test_classes_and_states_have_no_power():
     dataset = Dataset(Path("x.npz"), {"x": rows, "h_in": rows}, {"x": rows, "h_in": rows}, False, None, {})
     found = Metric.of(onnx.infer(b.model()), dataset, {"h_out": rows, "y": rows})
     assert found.score({"h_out": 9 * rows, "y": rows * F(1.5)}).drop == pytest.approx(50)
+
+
+def two_outputs() -> onnx.Model:
+    b = Builder()
+    x = b.input("x", F, (1, 4))
+    b.output(b.node("Relu", x, output="first"))
+    b.output(b.node("Neg", x, output="second"))
+    b.output(b.node("ArgMax", x, axis=1, output="class"))
+    return onnx.infer(b.model())
+
+
+def test_the_worst_output_decides_the_noise_and_classes_have_none():
+    rows = np.arange(12, dtype=F).reshape(3, 1, 4)
+    dataset = Dataset(Path("x.npz"), {"x": rows}, {"x": rows}, False, None, {})
+    reference = {"first": rows, "second": 10 * rows, "class": np.zeros((3, 1), np.int64)}
+    found = Metric.of_noise(two_outputs(), dataset, reference)
+    integer = {"first": rows * F(1.01), "second": rows * F(10.5), "class": np.ones((3, 1), np.int64)}
+    noise = float(np.sum((integer["second"] - reference["second"]) ** 2) / np.sum(reference["second"] ** 2))
+    assert found.noise(integer) == pytest.approx(noise)
+    assert found.score(integer).value == pytest.approx(-10 * np.log10(noise)) == pytest.approx(26.02, abs=0.01)
+    assert found.score(integer).drop == pytest.approx(5)
+    assert found.worst(integer) == ("second", found.score(integer).value)
+    assert found.noise({name: of[:2] for name, of in integer.items()}, np.arange(2)) == pytest.approx(noise)
+    assert found.score(reference).value == 150, "equal, as far as float32 can tell"
+
+
+def test_an_output_that_is_zero_has_no_signal():
+    rows = np.ones((3, 1, 4), F)
+    dataset = Dataset(Path("x.npz"), {"x": rows}, {"x": rows}, False, None, {})
+    zero = {"first": 0 * rows, "second": rows, "class": np.zeros((3, 1), np.int64)}
+    assert set(Metric.of_noise(two_outputs(), dataset, zero).reference) == {"second"}
+    with pytest.raises(HwflowError, match="noise must be measured on an output of quantities that are not all 0"):
+        Metric.of_noise(two_outputs(), dataset, {**zero, "second": 0 * rows})
