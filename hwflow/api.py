@@ -51,6 +51,8 @@ from .quantize.settings import QuantizationSettings, settings_of_bits, with_resc
 from .search.exploration.exploration import Exploration, evaluate, exploration_of
 from .search.exploration.point import Widths
 from .search.exploration.space import Explorer, Material, Space, with_and_without
+from .search.widths import Goal
+from .search.widths.settings_for import settings_for
 from .synth import Board, SynthesisReport, list_boards
 from .synth.design import Design, synthesize_design
 from .synth.options import SynthesisOptions
@@ -107,7 +109,8 @@ def read_data(path: str | Path | Rows, model: Model) -> Dataset:
 
 def quantize_model(model: Model, data: Rows | None = None, *, bits: int | tuple[int, int] | None = None,
                    settings: str | Path | QuantizationSettings | None = None,
-                   rescale_bits: int | Literal["auto"] | None = None) -> Quantized:
+                   rescale_bits: int | Literal["auto"] | None = None, noise: float | None = None,
+                   accuracy_drop: float | None = None, board: str | Path | Board = BOARD) -> Quantized:
     """Quantize `model`.  A float model is calibrated on `data`; an already quantized model keeps its integers.
 
     For calibration it uses the calibration rows of a Dataset, or all rows of arrays.  With None it invents rows: speed
@@ -115,12 +118,18 @@ def quantize_model(model: Model, data: Rows | None = None, *, bits: int | tuple[
     of all weights and all activations.  `settings` has widths and other choices for each layer, as a YAML file or as an
     object.  `rescale_bits` is the width of the multipliers that turn sums into elements, in every layer: 18 to 32, or
     "auto" for as many as are exact.  HwflowError if both `bits` and `settings` are given, or they do not fit the model.
+
+    `noise` (decibels of signal to noise at every output) or `accuracy_drop` (points) is a goal: the widths are those of
+    the cheapest design on `board` that reaches it (docs/mixed-precision.md).  AnswerIsNo where none does.
     """
     a_model(model)
-    rows = None if data is None else dataset_for(data, model).calibration
+    dataset = None if data is None else dataset_for(data, model)
     asked = settings_asked(bits, settings, rescale_bits)
     choices = with_rescale_bits(settings, rescale_bits) if isinstance(settings, QuantizationSettings) else None
-    return quantize(model, rows, settings=choices or settings_of(asked, model))
+    chosen = choices or settings_of(asked, model)
+    if noise is not None or accuracy_drop is not None:
+        chosen = settings_for(Goal(accuracy_drop, noise), model, dataset, chosen, as_board(board))
+    return quantize(model, None if dataset is None else dataset.calibration, settings=chosen)
 
 
 def export_model(quantized: Quantized, path: str | Path) -> Path:

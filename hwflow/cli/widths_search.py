@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
-from hwflow_base.errors import AnswerIsNo, HwflowError, MissingTool
+from hwflow_base.errors import HwflowError, MissingTool
 from hwflow_base.files.cache import code_fingerprint, content, digest
 from hwflow_base.files.sources import read_text
 from hwflow_base.files.target import create_folder, same_file, write_atomically
@@ -27,7 +27,7 @@ from ..pipeline.planning import budget_of, executions_of
 from ..quantize.settings_file import settings_to_yaml
 from ..search.widths import Answers, Goal, Outcome, Point, WidthsQuestion, bits_text, choose_widths
 from ..search.widths.knobs import settings_with
-from ..search.widths.limits import limits_of
+from ..search.widths.limits import unreached
 from ..synth.expected_clock import outside_of
 from ..views.console.search import show_widths, widths_facts
 from ..views.console.terminal import Console
@@ -194,21 +194,8 @@ def _chosen(outcome: Outcome, best_settings: Path) -> Point:
     """The design that was found.  AnswerIsNo where there is none; then `best_settings` make the best one."""
     if outcome.winner is not None:
         return outcome.winner
-    best, goal = outcome.most_accurate, outcome.goal
-    bits = bits_text(outcome.knobs, best.bits)
-    if goal.noise is None:
-        raise AnswerIsNo(
-            f"no design loses at most {outcome.limit:g} {outcome.metric.unit} of {outcome.metric.name}; the best found "
-            f"loses {best.drop:.2f} (bits {bits})",
-            "allow a larger --accuracy-drop, give more rows to calibrate with (calib_ arrays), or more "
-            "--search-evaluations",
-        )
     write_atomically(best_settings, outcome.quantized.settings)
-    raise AnswerIsNo(
-        f"no design has {goal.noise:g} dB at every output; the best found has {best.accuracy:.1f} dB (bits {bits}): "
-        f"{limits_of(outcome)}",
-        f"ask for {best.accuracy - 0.05:.1f} dB or less; the settings of the best design are in {best_settings}",
-    )
+    raise unreached(outcome, f"the settings of the best design are in {best_settings}")
 
 
 def _text(outcome: Outcome, point: Point) -> str:

@@ -23,6 +23,9 @@ class Goal:
     noise: float | None = None
 
     def __post_init__(self) -> None:
+        for option, value in (("--accuracy-drop", self.drop), ("--noise", self.noise)):
+            if isinstance(value, bool) or not isinstance(value, int | float | None):
+                raise HwflowError(f"{option} must be a number, not {value!r:.60}")
         if (self.drop is None) == (self.noise is None):
             raise HwflowError("a goal must be one of --accuracy-drop and --noise, not both", "give one of them")
         if self.drop is not None and not (math.isfinite(self.drop) and self.drop >= 0):

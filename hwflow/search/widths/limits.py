@@ -2,14 +2,34 @@
 
 from __future__ import annotations
 
+from hwflow_base.errors import AnswerIsNo
+
 from hwflow.accuracy import LAYER_ROWS, decibels, layer_noise, most_harmful
 from hwflow.search.widths.choose import Outcome
-from hwflow.search.widths.knobs import KnobKind
+from hwflow.search.widths.knobs import KnobKind, bits_text
 
 #: A share of elements outside of the range that is worth a word.
 _SATURATED = 1e-3
 #: So many knobs that are held are named.
 _NAMED = 3
+
+
+def unreached(outcome: Outcome, where: str = "") -> AnswerIsNo:
+    """That no design of `outcome` reaches its goal: the best one, what limits it, and what to do; `where` ends it."""
+    best, goal = outcome.most_accurate, outcome.goal
+    bits = bits_text(outcome.knobs, best.bits)
+    if goal.noise is None:
+        return AnswerIsNo(
+            f"no design loses at most {outcome.limit:g} {outcome.metric.unit} of {outcome.metric.name}; the best found "
+            f"loses {best.drop:.2f} (bits {bits})",
+            "allow a larger --accuracy-drop, give more rows to calibrate with (calib_ arrays), or more "
+            f"--search-evaluations{where and f'; {where}'}",
+        )
+    return AnswerIsNo(
+        f"no design has {goal.noise:g} dB at every output; the best found has {best.accuracy:.1f} dB (bits {bits}): "
+        f"{limits_of(outcome)}",
+        f"ask for {best.accuracy - 0.05:.1f} dB or less{where and f'; {where}'}",
+    )
 
 
 def limits_of(outcome: Outcome) -> str:

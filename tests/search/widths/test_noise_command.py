@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from hwflow_base.errors import AnswerIsNo, HwflowError
 
 import hwflow
 from hwflow import golden, onnx
@@ -127,3 +128,19 @@ def test_an_accuracy_that_eight_bits_lose_is_kept_with_more(cli: Cli) -> None:
 def test_the_hardware_of_a_found_design_is_its_integers(cli: Cli) -> None:
     done = cli("sim", *SMALL, "--noise", "46", *FEW, "--frames", "3", "--json")
     assert done.code == 0, done.err
+
+
+def test_from_python() -> None:
+    model = hwflow.load("small.onnx")
+    data = hwflow.read_data("small.npz", model)
+    quantized = hwflow.quantize_model(model, data, noise=42)
+    real, integer = evaluate_rows(model, data.calibration), golden.predict(quantized, data.calibration)
+    (name,) = real
+    noise = float(((real[name] - integer[name]) ** 2).sum() / (real[name].astype(float) ** 2).sum())
+    assert -10 * np.log10(noise) >= 42
+    assert max(tensor.format.bits for tensor in quantized.graph.tensors.values()) > 8
+    with pytest.raises(AnswerIsNo, match="no design has 115 dB at every output; the best found has"):
+        hwflow.quantize_model(model, data, noise=115)
+    for wrong in ({"noise": True}, {"noise": "30"}, {"noise": 30, "accuracy_drop": 1}, {"noise": float("inf")}):
+        with pytest.raises(HwflowError, match="must be"):
+            hwflow.quantize_model(model, data, **wrong)
