@@ -246,8 +246,8 @@ def descent(knobs: Sequence[Knob], surrogate: Surrogate) -> list[Bits]:
         path.append(bits_at(knobs, places[0].tolist()))
 
 
-def bisect(state: Search, path: Sequence[Bits]) -> None:
-    """Measure the designs of the path towards where the drop passes the limit."""
+def _along(state: Search, path: Sequence[Bits]) -> None:
+    """Measure the path where the drop passes the limit, and at even distances."""
     low, high = 0, len(path)
     while high - low > 1:
         middle = (low + high) // 2
@@ -255,21 +255,16 @@ def bisect(state: Search, path: Sequence[Bits]) -> None:
         if point is None:
             return
         low, high = (middle, high) if point.reaches(state.limit) else (low, middle)
-
-
-def _along(state: Search, path: Sequence[Bits]) -> None:
-    """Measure the path where the drop passes the limit, and at even distances."""
-    bisect(state, path)
     last = len(path) - 1
     for k in range(1, ALONG_THE_PATH + 1):
         if state.left > state.evaluations // 4:  # the walk comes first
             state.measure(path[round(k * last / ALONG_THE_PATH)])
 
 
-def walk(state: Search) -> None:
+def walk(state: Search, patience: int = PATIENCE) -> None:
     """Step on from the best design while steps are left that are worth a measurement."""
     misses = 0
-    while state.left > 0 and misses < PATIENCE:
+    while state.left > 0 and misses < patience:
         current = state.best()
         if current is None or state.surrogate is None:
             return

@@ -66,6 +66,6 @@ def test_so_many_evaluations_and_the_default_among_them(evaluations):
     state = search_noise(evaluator.knobs, evaluator, limit=3.0, evaluations=evaluations, default=default)
     assert default in state.points
     assert evaluator.asked["probe"] <= max(evaluations // 2, 1) + 1
-    assert len(state.points) <= max(evaluations // 10, 6)
+    assert len(state.points) <= max(evaluations // 16, 6)
     again = search_noise(evaluator.knobs, replace(evaluator), limit=3.0, evaluations=evaluations, default=default)
     assert list(again.points) == list(state.points), "the same question has the same answer"
