@@ -34,8 +34,9 @@ def search_noise(
 ) -> Search:
     """Measure designs in search of the cheapest one whose noise is at most `limit` per cent of an output's size.
 
-    Half of so many `evaluations` are probes at most, and a sixteenth designs that are measured, but six in any case.  Where not even the widest
-    design reaches the limit, nothing else is measured.  `default` is a design that is measured in any case.
+    Half of so many `evaluations` are probes at most, and a sixteenth are designs that are measured, but six in any
+    case.  Where not even the widest design reaches the limit, nothing else is measured.  `default` is a design that is
+    measured in any case.
     """
     widest = tuple(knob.widths[0] for knob in knobs)
     plain, tuned = (Search(knobs, evaluator, limit, max(evaluations // SHARE_OF_NOISE, LEAST), progress, tuned=is_tuned,
