@@ -25,6 +25,7 @@ with later():
     from ..pipeline.records import keep_headline
     from ..views.console.accuracy import say_accuracy
     from ..views.console.terminal import Console
+    from .goal_advice import advise_goal
     from .onnx.convert import require_apart
     from .widths_search import goal_of, quantize_for
 
@@ -56,7 +57,7 @@ def quantize(console: Console, request: QuantizeRequest) -> Result:
     if goal is not None:
         wide = Pipeline(console, request.project, options, HardwareOptions(request.board))
         search, options = quantize_for(console, wide, goal, request.goal.search_evaluations)
-    pipeline = Pipeline(console, request.project, options)
+    pipeline = Pipeline(console, request.project, options, HardwareOptions(request.board))
     with pipeline.locked():
         graph, accuracy, path = pipeline.graph, pipeline.accuracy(), pipeline.reproducing()
         keep_headline(pipeline, accuracy)
@@ -65,6 +66,7 @@ def quantize(console: Console, request: QuantizeRequest) -> Result:
     _show_layers(console, layers)
     if accuracy is None:
         console.say("  accuracy: not measured; give rows and their labels with --data (docs/data-files.md)")
+    advice = advise_goal(console, pipeline, accuracy)
     console.say(f"written to {pipeline.folder / 'quantized'}")
     if path is not None:
         console.say(f"every choice of this run: {path}; edit a copy of it and pass that with --settings")
@@ -74,7 +76,7 @@ def quantize(console: Console, request: QuantizeRequest) -> Result:
     return {"accuracy": accuracy.facts() if accuracy else None, "folder": str(pipeline.folder / "quantized"),
             "layers": layers, "notes": list(pipeline.quantized.notes), "warnings": pipeline.warned.facts(),
             "settings": str(path) if path else None,
-            "export": str(request.export) if request.export else None, "search": search}
+            "export": str(request.export) if request.export else None, "search": search, "advice": advice}
 
 
 def _require_export(target: Path, request: QuantizeRequest) -> None:

@@ -144,3 +144,18 @@ def test_from_python() -> None:
     for wrong in ({"noise": True}, {"noise": "30"}, {"noise": 30, "accuracy_drop": 1}, {"noise": float("inf")}):
         with pytest.raises(HwflowError, match="must be"):
             hwflow.quantize_model(model, data, **wrong)
+
+
+def test_the_default_names_the_goal_where_it_is_noisy(cli: Cli) -> None:
+    with np.load("small.npz") as data:
+        rows = data["in_x"]
+    write_data(Path("wide.npz"), small_network(), rows=12, calib_x=rows / 20)  # all beyond is clipped
+    done = cli("quantize", "small.onnx", "--data", "wide.npz", "--board", "icebreaker", "--json")
+    assert done.code == 0, done.err
+    advice = done.json["advice"]
+    assert advice["command"] == "hwflow quantize small.onnx --data wide.npz --noise 30.0 --board icebreaker"
+    default, wide = (cli("build", "small.onnx", "--data", "wide.npz", "--board", "icebreaker", *bits, "--json").json
+                     for bits in ((), ("--bits", "8,16")))
+    for name, built in (("default", default), ("wide", wide)):
+        assert advice["estimate"][name] == {**built["resources"], "interval": built["interval"]}
+    assert cli("quantize", "small.onnx", "--data", "wide.npz", "--bits", "8", "--json").json["advice"] is None
