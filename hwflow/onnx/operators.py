@@ -37,7 +37,7 @@ _TWO_MATRICES = "or both computed, over any batch axes; a constant factor is fus
 _HEADS = "as its products, Softmax and sums; masks constant, no cache of keys and values"
 _POOL = "one or two spatial axes; any stride, padding and ceil_mode"
 _SUM = "over any axes; rearranged only where these are no axes of the frame"
-_NORM = "p 1 or 2; input of up to 8 bits"
+_NORM = "p 1 or 2"
 _SMOOTH = (
     "one computed input (of more than 14 bits: in straight segments), or fused into the previous layer if it only "
     "rises or only falls"
@@ -255,9 +255,9 @@ _STANDARD = (
     Row("Range", same=(27,)),
     Row("Reciprocal", T.FUNCTION | T.TURNING | T.IN_NORMALIZATION, same=(6, 13)),
     Row("ReduceL1", T.REDUCES | T.OWN_LAYER, same=(11, 13), layers=("average_pool", "conv", "lookup", "rearrange"),
-        limits=f"{_SUM}; input of up to 8 bits", total=Total(1, is_magnitude=True)),
+        limits=_SUM, total=Total(1, is_magnitude=True)),
     Row("ReduceL2", T.REDUCES | T.OWN_LAYER | T.IN_NORMALIZATION | T.NORMALIZATION_CORE, same=(11, 13),
-        layers=("average_pool", "conv", "lookup", "rearrange"), limits=f"{_SUM}; input of up to 8 bits",
+        layers=("average_pool", "conv", "lookup", "rearrange"), limits=_SUM,
         total=Total(2, is_magnitude=True, function="Sqrt")),
     Row("ReduceLogSum", T.REDUCES | T.OWN_LAYER, same=(11, 13), layers=("average_pool", "conv", "rearrange"),
         limits=f"{_SUM}; of up to 256 levels", total=Total(function="Log")),
@@ -272,7 +272,7 @@ _STANDARD = (
     Row("ReduceSum", T.REDUCES | T.OWN_LAYER | T.IN_NORMALIZATION, same=(11,),
         layers=("average_pool", "conv", "rearrange"), limits=_SUM, total=Total()),
     Row("ReduceSumSquare", T.REDUCES | T.OWN_LAYER | T.IN_NORMALIZATION, same=(11, 13),
-        layers=("average_pool", "conv", "lookup", "rearrange"), limits=f"{_SUM}; input of up to 8 bits",
+        layers=("average_pool", "conv", "lookup", "rearrange"), limits=_SUM,
         total=Total(2, is_magnitude=True)),
     Row("Relu", T.FUNCTION | T.CLAMP | T.NOT_NEGATIVE | T.HOMOGENEOUS, same=(6, 13, 14), layers=_TABLE),
     Row("Reshape", T.LAYOUT | T.IN_NORMALIZATION | T.MISSING_STAYS, same=(13, 14, 19, *_EVERY)),

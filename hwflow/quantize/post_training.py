@@ -28,6 +28,7 @@ from hwflow.quantize.calibrate.recurrent import Reach, needs_reaches, reaches, w
 from hwflow.quantize.calibrate.room import Room
 from hwflow.quantize.calibrate.tune import equalizes, resolved, tune
 from hwflow.quantize.calibrate.weights import recurrent_weights
+from hwflow.quantize.calibrate.wide import exact_sums, narrowed
 from hwflow.quantize.checks.meaning import Proof, Trail
 from hwflow.quantize.dialects.standard import with_wide_integers
 from hwflow.quantize.graphs import as_ints, is_layer, label_of, producers
@@ -187,6 +188,8 @@ def finish(prepared: Prepared, settings: QuantizationSettings, notes: list[str])
     wide, two = squares(prepared.twin, prepared.points), flags(prepared.twin, prepared.points)
     activations = {name: _form(choice, is_square=name in wide) for name, choice in chosen.items()}
     activations |= {name: activation_form(*ends, bits=1) for name, ends in two.items()}
+    exact = exact_sums(prepared.twin, prepared.points, activations)
+    activations = {name: form for name, form in activations.items() if name not in exact}
     _check_padding(prepared, activations)
     tuned = tune(prepared.twin, activations, settings, prepared.rows)
     inserted = insert(tuned.model, activations, tuned.weights)
@@ -268,7 +271,7 @@ def _activation_settings(
     for name, ends in ranges_of_silent(prepared.twin.graph, known).items():
         if wished[name].range is None:
             choices[name] = replace(choices[name], range=ends)
-    return choices
+    return narrowed(prepared.twin, prepared.points, choices, notes)
 
 
 def _of_scores(low: float, high: float) -> tuple[float, float]:

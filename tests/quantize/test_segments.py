@@ -108,3 +108,65 @@ def test_16_bits_are_nearer_than_8() -> None:
         made = next(iter(golden.predict(hwflow.quantize_model(model, rows, bits=bits), rows).values()))
         noise.append(np.square(made.reshape(expected.shape) - expected).mean())
     assert noise[1] < noise[0] / 2
+
+
+def spectrum(norm: str) -> tuple[Any, dict[str, np.ndarray]]:
+    """The logarithm of the power of 8 frequencies over six decades, or a norm, between two convolutions; 40 rows."""
+    rng, b = np.random.default_rng(3), Builder("spectrum")
+    angle = 2 * np.pi * np.arange(8)[:, None] * np.arange(16) / 16
+    x = b.input("x", np.float32, (1, 1, 1, 64))
+    waves = np.concatenate([np.cos(angle), np.sin(angle)])[:, None, None].astype(np.float32)
+    y = b.node("Conv", x, b.constant("waves", waves), name="waves", strides=(1, 4))
+    y = b.node("Reshape", y, b.constant("shape", np.array([1, 2, 8, 13], np.int64)), name="pairs")
+    axes = b.constant("axes", np.array([1], np.int64))
+    if norm == "power":
+        s = b.node("ReduceSum", b.node("Mul", y, y, name="square"), axes, name="power", keepdims=1)
+        s = b.node("Log", b.node("Add", s, b.constant("least", np.float32(1e-7)), name="floor"), name="log")
+    else:
+        s = b.node(norm, y, axes, name="norm", keepdims=1)
+    weights = rng.normal(size=(3, 1, 3, 3)).astype(np.float32)
+    b.output(b.node("Conv", s, b.constant("last.w", weights), name="last"))
+    loud = 10 ** rng.uniform(-3, 0, (40, 1, 1, 1, 1))
+    rows = (loud * np.sin(np.arange(64) * rng.uniform(0.1, 3, (40, 1, 1, 1, 1)))).astype(np.float32)
+    return onnx.infer(b.model(opset=18)), {"x": rows}
+
+
+def decibels(model: Any, rows: dict[str, np.ndarray], bits: tuple[int, int]) -> tuple[float, list[str]]:
+    """How near the integers are to the model, and the kinds of layers."""
+    expected = np.concatenate([next(iter(onnx.evaluate(model, {"x": row}).values())) for row in rows["x"]])
+    quantized = hwflow.quantize_model(model, rows, bits=bits)
+    made = next(iter(golden.predict(quantized, rows).values())).reshape(expected.shape)
+    ratio = np.square(expected).mean() / np.square(made - expected).mean()
+    return 10 * np.log10(ratio), [layer.kind for layer in quantized.graph.layers]
+
+
+def test_a_logarithm_over_decades_has_exact_squares() -> None:
+    """Squares of 16 bits are 31 bits, nothing rounds them or their sum, and the logarithm has octaves."""
+    noise, kinds = decibels(*spectrum("power"), (8, 16))
+    assert noise > 40
+    assert kinds == ["conv", "rearrange", "multiply", "average_pool", "segments", "rearrange", "conv"]
+
+
+@pytest.mark.slow
+def test_exact_squares_in_simulation(tmp_path: Path) -> None:
+    model, rows = spectrum("power")
+    quantized = hwflow.quantize_model(model, rows, bits=(8, 16))
+    plan = hwflow.make_plan(quantized, "ulx3s_85f")
+    assert hwflow.simulate(quantized, plan, {"x": rows["x"][:3]}, folder=tmp_path).equal
+
+
+@pytest.mark.parametrize("norm", ["ReduceL1", "ReduceL2", "ReduceSumSquare"])
+def test_norms_of_16_bits(norm: str) -> None:
+    assert decibels(*spectrum(norm), (8, 16))[0] > 35
+
+
+def test_scores_have_no_more_bits_than_a_softmax_takes() -> None:
+    rng, b = np.random.default_rng(3), Builder("scores")
+    x = b.input("x", np.float32, (1, 6, 8))
+    weights = [b.constant(f"w{k}", rng.normal(size=(8, 8)).astype(np.float32)) for k in range(2)]
+    shares = b.node("Softmax", b.node("MatMul", x, weights[0], name="scores"), name="shares")
+    b.output(b.node("MatMul", shares, weights[1], name="last"))
+    rows = {"x": rng.normal(size=(20, 1, 6, 8)).astype(np.float32)}
+    quantized = hwflow.quantize_model(onnx.infer(b.model(opset=18)), rows, bits=(8, 16))
+    assert "the integers of 'scores' have 12 bits, not 16: a Softmax reads them, whose table is for no more" in (
+        quantized.notes)

@@ -366,7 +366,7 @@ def squares(model: Model, points: Iterable[Point]) -> frozenset[str]:
     makers, squared = producers(graph), set[str]()
     for node in graph.nodes:
         name = node.outputs[0]
-        if name in tensors and (_is_square(node, graph) or _is_sum(node, graph, squared)):
+        if name in tensors and (is_square(node, graph) or _is_sum(node, graph, squared)):
             squared.add(name)
     read = consumers(graph)
     while True:  # a square next to one that is none would only lose its bits
@@ -390,7 +390,8 @@ def flags(model: Model, points: Iterable[Point]) -> dict[str, tuple[float, float
     return found
 
 
-def _is_square(node: Node, graph: Graph) -> bool:
+def is_square(node: Node, graph: Graph) -> bool:
+    """Whether `node` multiplies a computed tensor with itself."""
     if node.domain:
         return False
     if node.op_type == "Pow":

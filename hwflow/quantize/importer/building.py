@@ -15,7 +15,7 @@ from hwflow.layers.rearrange import Offsets, Rearrange, picked
 from hwflow.onnx.model import Model, Node
 from hwflow.quantize.graphs import Names, label_of, read_by_host
 from hwflow.quantize.importer.element_places import is_whole, offsets, places
-from hwflow.quantize.importer.layer_anchors import TABLE_BITS, TensorAnchor
+from hwflow.quantize.importer.layer_anchors import TABLE_BITS, TensorAnchor, behind_sums
 from hwflow.quantize.importer.per_element import PerElement, first_per_element, has_constants_per_element
 from hwflow.quantize.importer.states import (
     Held,
@@ -30,7 +30,7 @@ from hwflow.quantize.importer.states import (
     Unsupported,
 )
 from hwflow.quantize.importer.steps import of_part
-from hwflow.quantize.importer.threshold_search import Turns
+from hwflow.quantize.importer.threshold_search import Levels, Turns
 from hwflow.quantize.settings import LayerSettings
 
 _BEHIND = "put a QuantizeLinear and DequantizeLinear after it"
@@ -155,11 +155,22 @@ class Building:
             replace(rounded.parameters, rescale_bits=chosen.rescale_bits), chosen.output_stage, self._opsets)
         if not differs:
             self.anchors[task.name] = anchor
-            return anchor.layer(task)
+            try:
+                return anchor.layer(task)
+            except (Levels, Turns):
+                parts = behind_sums(task, self.unique, self.names.new)
+                if parts is None:
+                    raise
+            *before, (last, _) = parts
+            self._add_all(before)
+            return last
         *before, (last, _) = PerElement(task, self.unique, self.names.new).layers()
-        for layer, tensor in before:
-            self.add_checked(layer, tensor)
+        self._add_all(before)
         return last
+
+    def _add_all(self, layers: list[tuple[Layer, Tensor]]) -> None:
+        for layer, tensor in layers:
+            self.add_checked(layer, tensor)
 
     def _concat(self, rounded: Rounded, anchor: Joined, name: str) -> Concat:
         """A Concat that makes `name`.  Where a part is a tensor of its own, the meaning of all is fixed."""

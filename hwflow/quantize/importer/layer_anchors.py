@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from itertools import chain
@@ -14,7 +14,7 @@ from hwflow_base.errors import Refusal, reason_of
 
 from hwflow.layers import AveragePool, Conv, Dense, Interpolate, IntFormat, Layer, Lookup, Requantize, Tensor
 from hwflow.layers.elementwise import Add, Multiply
-from hwflow.layers.formats import BIPOLAR, IntArray
+from hwflow.layers.formats import BIPOLAR, MAX_BITS, IntArray
 from hwflow.layers.interpolate import Between
 from hwflow.layers.matrix import accumulator_format
 from hwflow.layers.rescale import Rescale, Rounding, Thresholds
@@ -383,6 +383,42 @@ def _segments(task: LayerTask) -> Layer:
             return np.nan_to_num(made / p.scale, posinf=FAR, neginf=-FAR) + p.zero_point
 
     return fitted(task.name, x, task.y, steps, (p.low, p.high))
+
+
+def behind_sums(
+    task: LayerTask, layer_name: Callable[[str], str], tensor_name: Callable[[str], str]
+) -> list[tuple[Layer, Tensor]] | None:
+    """The sums of a product or average as they are, and the function behind them of these; each with what it makes.
+
+    None where the function is not one for all channels, or the sums do not fit the integers of a tensor.
+    """
+    anchor, p = task.unrounded.anchor, task.parameters
+    if not isinstance(anchor, Matrix | Average) or varies(task.unrounded) or p.format.bipolar:
+        return None
+    (x,), name = task.xs, layer_name(f"{task.name}.sums")
+    if isinstance(anchor, Average):
+        kinds = {(a[0] * b[0], a[1] * b[1]) for a in anchor.rows or ((anchor.window.kernel[0],) * 2,)
+                 for b in anchor.columns or ((anchor.window.kernel[1],) * 2,)}
+        (elements, divisor), *others = kinds
+        sums, form = _sums_of(x, elements, anchor.frame.channels), Form.linear((Fraction(x.scale) / divisor,))
+    else:
+        sums, form, others = _sums(anchor.weights, x), matrix_form(anchor, x), []
+    if others or len(set(form.unit)) > 1 or any(form.offset):
+        return None
+    bias = form.whole - sums.zero
+    format = IntFormat.covering(min(0, int((sums.low + bias).min())), int((sums.high + bias).max()))
+    if format.bits > MAX_BITS:
+        return None
+    y = Tensor(tensor_name(f"{task.y.name}.sums"), anchor.frame, format, float(form.unit[0]), 0)
+    one, zero = np.ones(len(bias), np.int64), np.zeros(len(bias), np.int64)
+    as_they_are = Requantize(bias, one, zero, 0, format.low, format.high)
+    if isinstance(anchor, Average):
+        window = anchor.window
+        layer: Layer = AveragePool(name, (x.name,), y.name, x.format, as_they_are, window.kernel, window.strides,
+                                   window.pads, window.dilations)
+    else:
+        layer = _matrix(anchor, x, y.name, name, as_they_are)
+    return [(layer, y), (_function(replace(task, xs=(y,))), task.y)]
 
 
 def _products(xs: tuple[Tensor, Tensor], sign: int) -> Accumulator:

@@ -210,13 +210,13 @@ class Plan:
         return own * len(lines) + (0 if direct else entry * len(blocks))
 
 
-def fitted(name: str, x: Tensor, y: Tensor, steps: Steps, ends: tuple[int, int]) -> Segments:
+def fitted(name: str, x: Tensor, y: Tensor, steps: Steps, ends: tuple[int, int], exact: bool = False) -> Segments:
     """The layer of the function `steps` of the integers of `x`, limited to the `ends` of those of `y`.
 
-    Refusal where segments say nothing of it.
+    Refusal where segments say nothing of it; with `exact`, where they are not the function itself.
     """
     format, bits = x.format, y.format.bits
-    fraction, near = max(3, 13 - bits), max(2.0**-4, min(0.5, 2.0 ** (bits - 13)))
+    fraction, near = max(3, 13 - bits), 0.0 if exact else max(2.0**-4, min(0.5, 2.0 ** (bits - 13)))
     origin = min(max(x.zero_point, format.low), format.high)
     kinds = {} if format.bits > MOST_UNIFORM else {False: Fit(Cells.uniform(format), steps, *ends, fraction)}
     kinds[True] = Fit(Cells.octaves(format, origin), steps, *ends, fraction)
@@ -231,7 +231,7 @@ def fitted(name: str, x: Tensor, y: Tensor, steps: Steps, ends: tuple[int, int])
         if found:
             break
         near *= 2
-        if near > ends[1] - ends[0]:
+        if exact or near > ends[1] - ends[0]:
             raise Refusal(f"its function of {format} jumps too often for {MOST_SEGMENTS} straight segments",
                           "quantize that input with 14 bits or less")
     octaves = min(found, key=lambda kind: found[kind].price * (_WORTH if kind else 1))

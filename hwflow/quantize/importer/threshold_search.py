@@ -27,6 +27,10 @@ class Turns(Refusal):
     """Raised for a function that rises and falls over the sums."""
 
 
+class Levels(ValueError):
+    """Raised for a function with more levels than thresholds are for."""
+
+
 def quantized(values: npt.NDArray[np.float64], p: Parameters) -> IntArray:
     """The integers that a QuantizeLinear (with the Clip after it) makes of values: ONNX divides in float32."""
     with np.errstate(all="ignore"):
@@ -54,7 +58,7 @@ def search(start: Form, sums: Accumulator, function: Function, p: Parameters) ->
     ends = results(np.stack([turned.low, turned.high]), sign)
     low, high = int(ends[0].min()), int(ends[1].max())
     if high - low > MAX_LEVELS:
-        raise ValueError(f"a function after a layer must have at most {MAX_LEVELS + 1} levels, not {high - low + 1}")
+        raise Levels(f"a function after a layer must have at most {MAX_LEVELS + 1} levels, not {high - low + 1}")
     if high == low:  # a constant needs a level, reached by all or by none
         low, high = (low, low + 1) if low < p.high else (low - 1, low)
     if p.format.bipolar:

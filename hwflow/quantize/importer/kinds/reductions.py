@@ -16,6 +16,7 @@ import numpy as np
 from hwflow_base.errors import Refusal
 
 from hwflow.layers import Frame, IntFormat, Lookup, MaxPool, RunningSum, Tensor, TopK
+from hwflow.layers.elementwise import Multiply
 from hwflow.layers.formats import IntArray
 from hwflow.layers.window import Window
 from hwflow.onnx.model import Graph, Node
@@ -25,9 +26,11 @@ from hwflow.quantize.constants import Quantity
 from hwflow.quantize.graphs import as_ints, attribute, label_of
 from hwflow.quantize.importer.element_places import channel_order, counts, frame_of, window_of
 from hwflow.quantize.importer.kinds.matrix import padded
-from hwflow.quantize.importer.layer_anchors import TABLE_BITS, Average, Matrix
+from hwflow.quantize.importer.layer_anchors import TABLE_BITS, Average, Matrix, TensorAnchor
 from hwflow.quantize.importer.node_context import NodeContext
+from hwflow.quantize.importer.segment_fit import fitted
 from hwflow.quantize.importer.states import Entry, Held, Step, TensorState, Unrounded, Unsupported, image_index
+from hwflow.quantize.importer.steps import Function, uniform, varies
 
 #: Height, width and channels of a frame.
 _HEIGHT, _WIDTH, _CHANNELS = range(3)
@@ -101,7 +104,22 @@ def reduce_sum(context: NodeContext, node: Node, dynamic: list[str]) -> TensorSt
     """A ReduceSum, ReduceMean, or norm."""
     total = row_of("", node.op_type).total
     assert total is not None
+    squared = _squared(context, dynamic[0]) if total == Total() else None
+    if squared is not None:
+        axes, keeps = _axes(node, context.graph, squared.index.ndim), bool(attribute(node, "keepdims", 1))
+        return _summed(context, node, _of(context, squared, dynamic[0], axes, keeps), Total(2, is_magnitude=True))
     return _summed(context, node, _reduced(context, node, dynamic[0]), total)
+
+
+def _squared(context: NodeContext, name: str) -> Held | None:
+    """The tensor of the graph whose squares no quantizer made integers yet, and are the tensor `name`; else None."""
+    state = context.states[name]
+    if not isinstance(state, Unrounded) or not isinstance(state.anchor, TensorAnchor) or varies(state):
+        return None
+    x = np.linspace(-8, 8, 257, dtype=np.float32)
+    values = Function(uniform(state), context.opsets)(x[:, None])[:, 0]
+    source = state.anchor.source
+    return replace(source, index=state.index, moved=state.moved) if np.array_equal(values, x * x) else None
 
 
 def global_norm(context: NodeContext, node: Node, dynamic: list[str]) -> TensorState:
@@ -223,9 +241,7 @@ def _mapped(context: NodeContext, node: Node, held: Held, total: Total) -> Held:
     if not total.is_magnitude or (total.power == 1 and x.format.low >= x.zero_point == 0):
         return held
     if x.format.bits > TABLE_BITS:
-        raise Refusal(
-            f"its input '{x.name}' has {x.format.bits} bits, and tables are for at most {TABLE_BITS}",
-            f"quantize that input with {TABLE_BITS} bits")
+        return _wide(context, node, held, total)
     codes = np.arange(x.format.low, x.format.high + 1, x.format.step)
     table = np.abs(codes - x.zero_point) ** total.power
     building = context.building
@@ -233,6 +249,21 @@ def _mapped(context: NodeContext, node: Node, held: Held, total: Total) -> Held:
         building.names.new(f"{node.outputs[0]}.power"), x.frame, IntFormat.covering(0, int(table.max())),
         x.scale**total.power, 0)
     building.add(Lookup(building.name_of(node), (x.name,), y.name, x.format, table.astype(np.int64)), y)
+    return replace(held, tensor=y.name)
+
+
+def _wide(context: NodeContext, node: Node, held: Held, total: Total) -> Held:
+    """The same of many bits: products of the tensor with itself, or straight segments, which are exact here."""
+    x, building = context.tensors[held.tensor], context.building
+    farthest = max(x.format.high - x.zero_point, x.zero_point - x.format.low)
+    format = IntFormat.covering(0, farthest**total.power)
+    y = Tensor(building.names.new(f"{node.outputs[0]}.power"), x.frame, format, x.scale**total.power, 0)
+    name = building.name_of(node)
+    if total.power == 2:
+        building.add_checked(Multiply(name, (x.name, x.name), y.name, 1, 0, 0, 0, farthest**2), y)
+    else:
+        ends = (0, farthest)
+        building.add_checked(fitted(name, x, y, lambda codes: np.abs(codes - x.zero_point) * 1.0, ends, exact=True), y)
     return replace(held, tensor=y.name)
 
 
