@@ -27,6 +27,7 @@ from bench.memories import MEMORY_SECTIONS
 from bench.networks import NETWORK_SECTIONS
 from bench.onnx_sections import ONNX_SECTIONS
 from bench.quantization_sections import QUANTIZATION_SECTIONS
+from bench.quantizers.section import QUANTIZER_SECTIONS
 from bench.random_sets import RANDOM_SECTIONS
 from bench.routes import ROUTE_SECTIONS
 from bench.sections import SECTIONS as HARDWARE_SECTIONS
@@ -39,7 +40,7 @@ SECTIONS = {**HARDWARE_SECTIONS, **ESTIMATE_SECTIONS, **ROUTE_SECTIONS, **STAGE_
             **NETWORK_SECTIONS, **MEMORY_SECTIONS, **FLASH_SECTIONS, **FRONTIER_SECTIONS, **QUANTIZATION_SECTIONS,
             **ONNX_SECTIONS, **RANDOM_SECTIONS, **SERVE_SECTIONS, **EVERY_MODEL_SECTIONS,
             **LOOP_SECTIONS, **FUNCTION_SECTIONS, **CLOCK_SECTIONS, **HOUSE_SECTIONS,
-            **TFLITE_SECTIONS}
+            **TFLITE_SECTIONS, **QUANTIZER_SECTIONS}
 
 
 def main() -> int:
@@ -48,7 +49,7 @@ def main() -> int:
     parser.add_argument("--models", type=Path, default=os.environ.get("HWFLOW_MODELS"),
                         help="folder of third-party models with a manifest.yaml (default: $HWFLOW_MODELS)")
     parser.add_argument("--folder", type=Path, help="where results of the tools are kept, so that a run can go on")
-    parser.add_argument("--only", metavar="NAME", help="of the section routes, the one design to route")
+    parser.add_argument("--only", metavar="NAME", help="one design of the section routes, or one model of quantizers")
     parser.add_argument("--seeds", type=int, default=0,
                         help="of the section routes, seeds of place and route (default: those of the row)")
     parser.add_argument("--list", action="store_true", help="list the sections")

@@ -37,7 +37,7 @@ from bench.measurements import (
 RESULTS = ROOT / "docs" / "results.md"
 #: Documents with tables between marks.
 MARKED = ("README.md", "docs/index.md", "docs/quantization.md", "docs/onnx-conformance.md", "docs/tflite.md",
-          "docs/trees.md")
+          "docs/trees.md", "docs/quantizers.md")
 MARK = re.compile(r"(<!-- (measured: )?([\w-]+) -->\n).*?(<!-- end -->)", re.DOTALL)
 #: A measurement is stale after so many commits of the product, or so many days.
 MOST_COMMITS, MOST_DAYS = 300, 180
