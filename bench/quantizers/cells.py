@@ -10,9 +10,9 @@ import hashlib
 import json
 import os
 import resource
+import shutil
 import subprocess
-import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import cache
 from pathlib import Path
@@ -29,6 +29,7 @@ from tests.project.tree import ROOT
 WORKERS = Path(__file__).parent / "workers"
 #: The folders of hwflow that decide what integers it makes.
 DECIDES = ("hwflow", "base/hwflow_base")
+Widths = tuple[int, int]
 #: Seconds and bytes that a cell may take.
 SECONDS, BYTES = 900, 12 << 30
 
@@ -48,7 +49,7 @@ class Tool:
     bits: tuple[int, ...] | None = None
     only: tuple[tuple[int, int], ...] | None = None
 
-    def refusal(self, widths: tuple[int, int]) -> str:
+    def refusal(self, widths: Widths) -> str:
         """Why a cell is not measured; empty where it is."""
         if self.bits is not None and not set(widths) <= set(self.bits):
             return f"has {', '.join(map(str, self.bits))} bits alone"
@@ -80,28 +81,33 @@ class Found:
     why: str = ""
 
 
-def measured(subject: Subject, tool: Tool, widths: tuple[int, int], folder: Path) -> Found:
-    """The numbers of a cell, from the folder of a run before or measured now."""
-    if why := tool.refusal(widths):
-        return Found(why=why)
-    key = key_of(subject, tool, widths)
-    kept = folder / "cells" / f"{key}.json"
-    if kept.is_file():
-        facts = json.loads(kept.read_text())["found"]
-        return Found(**facts | {"left": tuple(facts["left"])})
-    place = folder / "work" / key
-    place.mkdir(parents=True, exist_ok=True)
-    found = judged(subject, run(subject, tool, widths, place), place)
-    kept.parent.mkdir(exist_ok=True)
-    cell = {"model": subject.name, "tool": tool.name, "widths": widths, "found": asdict(found)}
-    kept.write_text(json.dumps(cell, indent=1))
-    for file in place.iterdir():
-        file.unlink()
-    place.rmdir()
+def title(widths: Widths) -> str:
+    return f"W{widths[0]}A{widths[1]}"
+
+
+def measured(subject: Subject, tool: Tool, widths: Sequence[Widths], folder: Path) -> dict[Widths, Found]:
+    """The numbers of cells, from the folder of a run before or measured now: one process measures all of them."""
+    found = {each: Found(why=why) for each in widths if (why := tool.refusal(each))}
+    kept = {each: folder / "cells" / f"{key_of(subject, tool, each)}.json" for each in widths if each not in found}
+    missing = [each for each, file in kept.items() if not file.is_file()]
+    if missing:
+        place = folder / "work" / f"{subject.name}-{tool.name.replace(' ', '-')}"
+        shutil.rmtree(place, ignore_errors=True)
+        place.mkdir(parents=True)
+        said = run(subject, tool, missing, place)
+        (folder / "cells").mkdir(exist_ok=True)
+        for each in missing:
+            cell = judged(subject, answer_of(place / f"{title(each)}.json", said), place / f"{title(each)}.npz")
+            kept[each].write_text(json.dumps(
+                {"model": subject.name, "tool": tool.name, "widths": each, "found": asdict(cell)}, indent=1))
+        shutil.rmtree(place)
+    for each, file in kept.items():
+        facts = json.loads(file.read_text())["found"]
+        found[each] = Found(**facts | {"left": tuple(facts["left"])})
     return found
 
 
-def key_of(subject: Subject, tool: Tool, widths: tuple[int, int]) -> str:
+def key_of(subject: Subject, tool: Tool, widths: Widths) -> str:
     parts = [subject.sha256, tool.worker, version_of(tool), dict(tool.options), widths,
              *(file_hash(file) for file in (tool.program, WORKERS / "common.py", Path(__file__)))]
     return hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:24]
@@ -139,27 +145,29 @@ def version_of(tool: Tool) -> str:
     return ", ".join(f"{name} {v}" for name, v in zip(names, packages(tool.python, names), strict=True))
 
 
-def run(subject: Subject, tool: Tool, widths: tuple[int, int], place: Path) -> dict[str, Any]:
-    """What the worker answers."""
+def run(subject: Subject, tool: Tool, widths: Sequence[Widths], place: Path) -> str:
+    """Let the worker write its answers; what it said last, where it ended before its time."""
     job = {"model": str(subject.model), "data": str(subject.data), "inputs": subject.inputs,
-           "outputs": subject.outputs, "states": subject.states, "weights": widths[0], "activations": widths[1],
-           "options": dict(tool.options)}
+           "outputs": subject.outputs, "states": subject.states, "widths": widths, "options": dict(tool.options)}
     (place / "job.json").write_text(json.dumps(job))
     environment = os.environ | {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": ""}
     if tool.worker == "hwflow":
         environment["PYTHONPATH"] = os.pathsep.join(str(ROOT / part) for part in ("", "base", "rtl", "sim"))
+    limit = SECONDS * len(widths)
     try:
-        done = subprocess.run([tool.python, tool.program, place], capture_output=True, text=True, timeout=SECONDS,
+        done = subprocess.run([tool.python, tool.program, place], capture_output=True, text=True, timeout=limit,
                               env=environment, preexec_fn=_limited)
     except subprocess.TimeoutExpired:
-        return {"error": f"more than {SECONDS} s"}
-    (place / "said.txt").write_text(done.stdout + done.stderr)
-    if not (place / "answer.json").is_file():
-        said = done.stderr.strip().splitlines()
-        return {"error": said[-1][:200] if said else f"exit code {done.returncode}"}
-    answer: dict[str, Any] = json.loads((place / "answer.json").read_text())
-    if "error" in answer:
-        sys.stderr.write(done.stderr[-2000:])
+        return f"more than {SECONDS} s"
+    if done.returncode == 0:
+        return ""
+    said = done.stderr.strip().splitlines()
+    return said[-1][:200] if said else f"exit code {done.returncode}"
+
+
+def answer_of(file: Path, said: str) -> dict[str, Any]:
+    """What a worker wrote; where it wrote nothing, what it said last."""
+    answer: dict[str, Any] = json.loads(file.read_text()) if file.is_file() else {"error": said or "no answer"}
     return answer
 
 
@@ -167,11 +175,11 @@ def _limited() -> None:
     resource.setrlimit(resource.RLIMIT_DATA, (BYTES, BYTES))
 
 
-def judged(subject: Subject, answer: dict[str, Any], place: Path) -> Found:
+def judged(subject: Subject, answer: dict[str, Any], outputs: Path) -> Found:
     """Outputs against those of the float model."""
     if why := answer.get("error") or answer.get("not_there"):
         return Found(why=why)
-    floats, made = np.load(subject.folder / "float.npz"), np.load(place / "outputs.npz")
+    floats, made = np.load(subject.folder / "float.npz"), np.load(outputs)
     pairs = dict[str, tuple[Array, Array]]()
     for k, name in enumerate(subject.outputs):
         real = floats[name.replace("/", "_")]

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-from bench.quantizers.cells import Found, Tool, measured
+from bench.quantizers.cells import Found, Tool, Widths, measured, title
 from bench.quantizers.subjects import Subject, float_models, prepared
 from bench.quantizers.tools import DEFAULT, ONNXRUNTIME, OWN, elsewhere
 from bench.sections import Bench, table
@@ -21,7 +21,7 @@ NO_MODELS = "Not measured: no folder of third-party models was given."
 #: What is shown where nothing differs, and where there is no number.
 EQUAL, NONE = "equal", "–"
 
-Cells = dict[tuple[int, int], dict[str, dict[str, Found]]]
+Cells = dict[Widths, dict[str, dict[str, Found]]]
 
 
 def quantizers(bench: Bench) -> str:
@@ -35,8 +35,11 @@ def quantizers(bench: Bench) -> str:
     folder = bench.folder / "quantizers"
     models = [name for name in float_models(bench.models) if bench.only in (None, name)]
     subjects = [prepared(bench.models, name, folder / "models") for name in models]
-    cells: Cells = {widths: {subject.name: dict(row(subject, tools, widths, folder)) for subject in subjects}
-                    for widths in WIDTHS}
+    cells: Cells = {widths: {name: {} for name in models} for widths in WIDTHS}
+    for subject in subjects:
+        for tool in tools:
+            for widths, found in reported(subject, tool, folder):
+                cells[widths][subject.name][tool.name] = found
     for widths, rows in cells.items():
         for name, found in rows.items():
             if why := found[DEFAULT].why:
@@ -44,16 +47,11 @@ def quantizers(bench: Bench) -> str:
     return page(cells, [tool.name for tool in tools], others.why)
 
 
-def row(subject: Subject, tools: Sequence[Tool], widths: tuple[int, int], folder: Path) -> Iterator[tuple[str, Found]]:
-    for tool in tools:
-        found = measured(subject, tool, widths, folder)
+def reported(subject: Subject, tool: Tool, folder: Path) -> Iterator[tuple[Widths, Found]]:
+    for widths, found in measured(subject, tool, WIDTHS, folder).items():
         said = found.why or f"{decibels(found)} dB, {found.seconds:.1f} s"
-        print(f"   {title(widths)} {subject.name}, {tool.name}: {said}", file=sys.stderr, flush=True)
-        yield tool.name, found
-
-
-def title(widths: tuple[int, int]) -> str:
-    return f"W{widths[0]}A{widths[1]}"
+        print(f"   {subject.name}, {tool.name}, {title(widths)}: {said}", file=sys.stderr, flush=True)
+        yield widths, found
 
 
 def page(cells: Cells, tools: Sequence[str], missing: str) -> str:

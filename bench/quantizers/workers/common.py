@@ -2,9 +2,9 @@
 
     python WORKER.py FOLDER
 
-FOLDER/job.json has `model`, `data`, `inputs`, `outputs`, `states`, `weights` and `activations` (bits), `options`.  A
-worker writes FOLDER/outputs.npz, the outputs [n, *shape] of the test rows by their place in `outputs`, and
-FOLDER/answer.json.
+FOLDER/job.json has `model`, `data`, `inputs`, `outputs`, `states`, `widths` (pairs of bits of weights and activations)
+and `options`.  For each of the widths a worker writes FOLDER/WxAy.npz, the outputs [n, *shape] of the test rows by their
+place in `outputs`, and FOLDER/WxAy.json, what it has to say of them.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class Answer:
     said: str = ""
 
 
-def read_job(folder: Path) -> Job:
+def read_jobs(folder: Path) -> Iterator[Job]:
     facts = json.loads((folder / "job.json").read_text())
     arrays = np.load(facts.pop("data"), allow_pickle=False)
     rows: dict[str, Rows] = {"calib_": {}, "in_": {}}
@@ -62,7 +62,9 @@ def read_job(folder: Path) -> Job:
                 rows[prefix][key.removeprefix(prefix)] = arrays[key]
     names = {name.replace("/", "_"): name for name in facts.pop("inputs")}
     calibration, test = ({names[key]: array for key, array in part.items() if key in names} for part in rows.values())
-    return Job(folder, Path(facts.pop("model")), calibration, test, **facts)
+    model = Path(facts.pop("model"))
+    for weights, activations in facts.pop("widths"):
+        yield Job(folder, model, calibration, test, weights=weights, activations=activations, **facts)
 
 
 def each(rows: Rows) -> Iterator[Rows]:
@@ -85,20 +87,20 @@ def evaluate(job: Job, infer: Callable[[Rows], Rows]) -> dict[str, Any]:
 
 def work(quantize: Callable[[Job], Answer]) -> None:
     """Quantize, take the time and the largest memory so far, evaluate; what goes wrong is the answer, too."""
-    folder = Path(sys.argv[1])
-    try:
-        job = read_job(folder)
-        began = time.process_time()
-        answer = quantize(job)
-        seconds = time.process_time() - began
-        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
-        np.savez(folder / "outputs.npz", **evaluate(job, answer.infer))
-        facts: dict[str, Any] = {"seconds": seconds, "peak": peak, "version": answer.version, "left": answer.left,
-                                 "said": answer.said}
-    except NotThere as why:
-        facts = {"not_there": str(why)}
-    except Exception as error:
-        traceback.print_exc()
-        said = (str(error).strip() or "no message").splitlines()[0]
-        facts = {"error": f"{type(error).__name__}: {said[:200]}"}
-    (folder / "answer.json").write_text(json.dumps(facts))
+    for job in read_jobs(Path(sys.argv[1])):
+        name = f"W{job.weights}A{job.activations}"
+        try:
+            began = time.process_time()
+            answer = quantize(job)
+            seconds = time.process_time() - began
+            peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+            np.savez(job.folder / f"{name}.npz", **evaluate(job, answer.infer))
+            facts: dict[str, Any] = {"seconds": seconds, "peak": peak, "version": answer.version, "left": answer.left,
+                                     "said": answer.said}
+        except NotThere as why:
+            facts = {"not_there": str(why)}
+        except Exception as error:
+            traceback.print_exc()
+            said = (str(error).strip() or "no message").splitlines()[0]
+            facts = {"error": f"{type(error).__name__}: {said[:200]}"}
+        (job.folder / f"{name}.json").write_text(json.dumps(facts))
