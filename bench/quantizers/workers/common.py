@@ -2,8 +2,8 @@
 
     python WORKER.py FOLDER
 
-FOLDER/job.json has `model`, `data`, `inputs`, `outputs`, `states`, `widths` (pairs of bits of weights and activations)
-and `options`.  For each of the widths a worker writes FOLDER/WxAy.npz, the outputs [n, *shape] of the test rows by their
+FOLDER/job.json has `model`, `data`, `inputs`, `outputs`, `states`, `widths` (pairs of bits: weights, activations) and
+`options`.  For each of the widths a worker writes FOLDER/WxAy.npz, the outputs [n, *shape] of the test rows by their
 place in `outputs`, and FOLDER/WxAy.json, what it has to say of them.
 """
 
