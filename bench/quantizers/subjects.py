@@ -16,20 +16,20 @@ from pathlib import Path
 import numpy as np
 import onnxruntime as ort
 import yaml
+from hwflow_base.errors import HwflowError
 
 import hwflow
 from hwflow import onnx
 from hwflow.data.dataset import CALIBRATION_ROWS, Dataset
 from hwflow.onnx.model import Array, Model
-from hwflow.onnx.rewrite.passes import PASSES
 from hwflow.onnx.run.sequences import state_pairs, with_state_rows
-from hwflow.quantize.checks.meaning import Trail
-from hwflow.quantize.quantization import DIALECT_PASSES
 
 #: The smallest operator set of a model that tools get: QuantizeLinear has channels since.
 OPSET = 13
-#: The passes that find a Softmax, in whatever operators it is written.
-TO_SOFTMAX = (*PASSES, *DIALECT_PASSES[: [each.name for each in DIALECT_PASSES].index("decomposed-to-operators") + 1])
+#: Tensors in front of an output that are tried as its scores.
+NEAR = 12
+#: What operators have in their names in a file that is quantized, and those that are no network.
+QUANTIZED, TREES = ("Quant", "QLinear", "Integer"), "TreeEnsemble"
 #: What the prepared file may differ from the outputs that the data file states, of the largest of them.
 EQUAL = 1e-3
 
@@ -63,7 +63,7 @@ def float_models(models: Path) -> Iterator[str]:
     """Of a folder of third-party models the names of those that are float networks."""
     for entry in yaml.safe_load((models / "manifest.yaml").read_text())["models"]:
         operators = " ".join(entry["ops"])
-        if "Quant" not in operators and "TreeEnsemble" not in operators:
+        if not any(word in operators for word in (*QUANTIZED, TREES)):
             yield entry["id"]
 
 
@@ -104,19 +104,41 @@ def _write(file: Path, data: Path, name: str, place: Path) -> Subject:
 
 def in_front_of_softmax(model: Model) -> tuple[Model, tuple[str, ...]]:
     """The model without Softmax at its ends, however that is written, and without labels; which outputs are scores."""
-    seen = Trail(model).run(TO_SOFTMAX).end
-    makers = {name: node for node in seen.graph.nodes for name in node.outputs}
-    there = {name for node in model.graph.nodes for name in node.outputs}
     ends, scores = list[str](), list[str]()
     for value in model.graph.outputs:
-        node = makers.get(value.name)
         if value.tensor is None or value.tensor.dtype.kind != "f":
             continue
-        before = node.inputs[0] if node is not None and node.op_type == "Softmax" else None
-        ends.append(before if before in there else value.name)
-        if before is not None:
-            scores.append(ends[-1])
+        before = scores_of(model, value.name)
+        ends.append(before or value.name)
+        scores += [before] if before else []
     return onnx.extract(model, outputs=ends), tuple(scores)
+
+
+def scores_of(model: Model, output: str) -> str | None:
+    """The tensor of which `output` is the Softmax along its last axis; None where there is none.
+
+    It is looked for by numbers: what computes the output from a tensor near it must give on random ones what a Softmax
+    gives.
+    """
+    makers = {name: node for node in model.graph.nodes for name in node.outputs}
+    seen, todo = list[str](), [output]
+    while todo and len(seen) < NEAR:
+        name = todo.pop(0)
+        if name in makers and name not in seen:
+            seen.append(name)
+            todo += makers[name].inputs
+    for name in reversed(seen[1:]):  # the same scores less their largest one have the same Softmax
+        try:
+            part = onnx.extract(model, inputs=[name], outputs=[output])
+        except HwflowError:  # the output depends on other tensors, too
+            continue
+        shape = part.graph.inputs[0].tensor.shape
+        given = np.random.default_rng(0).normal(size=shape).astype(np.float32)
+        powers = np.exp(given - given.max(-1, keepdims=True))
+        made = onnx.evaluate(part, {name: given})[output]
+        if made.shape == given.shape and np.allclose(made, powers / powers.sum(-1, keepdims=True), atol=1e-5):
+            return name
+    return None
 
 
 def split(rows: Dataset, model: Model) -> dict[str, Array]:
