@@ -29,14 +29,12 @@ def search_noise(
     *,
     limit: float,
     evaluations: int,
-    default: Bits | None = None,
     progress: Progress | None = None,
 ) -> Search:
     """Measure designs in search of the cheapest one whose noise is at most `limit` per cent of an output's size.
 
     Half of so many `evaluations` are probes at most, and a sixteenth are designs that are measured, but six in any
-    case.  Where not even the widest design reaches the limit, nothing else is measured.  `default` is a design that is
-    measured in any case.
+    case.  Where not even the widest design reaches the limit, nothing else is measured.
     """
     widest = tuple(knob.widths[0] for knob in knobs)
     plain, tuned = (Search(knobs, evaluator, limit, max(evaluations // SHARE_OF_NOISE, LEAST), progress, tuned=is_tuned,
@@ -51,8 +49,6 @@ def search_noise(
     added = sensitivity(probing, widest)
     left = min(max(fine.noise / rough.noise, LEAST_LEFT), 1.0) if state.tuned else 1.0
     state.surrogate = added.with_noise([left if knob.kind is KnobKind.WEIGHTS else 1.0 for knob in knobs])
-    if default is not None:
-        state.measure(default)
     _approach(state, state.surrogate, descent(knobs, state.surrogate))
     walk(state, GIVE_UP)
     state.used += probing.used

@@ -24,7 +24,7 @@ from hwflow.search.widths.evaluator import ModelEvaluator, Store
 from hwflow.search.widths.goal import Goal
 from hwflow.search.widths.knobs import Bits, Knob, knobs_of, settings_with, tuned_at_every_width, wider
 from hwflow.search.widths.metric import Metric
-from hwflow.search.widths.points import Point, frontier
+from hwflow.search.widths.points import Design, Point, frontier
 from hwflow.search.widths.search import Progress, prove, search
 from hwflow.search.widths.widest import LEVELS, Held, widest
 from hwflow.stages.kinds import hardware_problems
@@ -43,7 +43,7 @@ class Outcome:
     `base` are the settings whose widths were varied.  `widest` is the design that the search started from, `points`
     everything measured, and `frontier` those that no other beats.  `quantized` is the integer model of the winner, or
     of the most accurate design where there is none.  `held` are the knobs that a part of the model or the board holds
-    below what was asked.  `default` is the design of the default widths, or those of the user, where the search
+    below what was asked.  `default` is the cost of the default widths, or those of the user, where the search
     started from more.  `notes` are for the user.
     """
 
@@ -60,7 +60,7 @@ class Outcome:
     evaluations: int
     notes: tuple[str, ...]
     held: tuple[Held, ...] = ()
-    default: Point | None = None
+    default: Design | None = None
 
     @property
     def limit(self) -> float:
@@ -143,7 +143,7 @@ class _Chooser:
 
     def evaluator(self, base: QuantizationSettings, knobs: Sequence[Knob], name: str = "") -> ModelEvaluator:
         return ModelEvaluator(lambda settings, tuned: self.make(settings, tuned=tuned), base, knobs, self.pace,
-                              self.metric, self.store, name)  # fmt: skip
+                              self.metric, self.store, name, fine_weights=name == "noise")  # fmt: skip
 
     def by_accuracy(self) -> Outcome:
         """From the default widths, or those of the user, downwards."""
@@ -168,15 +168,14 @@ class _Chooser:
         """From as many bits as there are, or those of the user, downwards."""
         base, goal = tuned_at_every_width(self.base), self.asked.goal
         bits, held = (tuple(knob.widths[0] for knob in self.knobs), ()) if self.asked.base.chosen else self._widest()
-        knobs, evaluations = wider(self.knobs, bits), self.asked.evaluations
+        knobs, default = wider(self.knobs, bits), tuple(knob.widths[0] for knob in self.knobs)
         evaluator = self.evaluator(base, knobs, "noise")
-        default = tuple(knob.widths[0] for knob in self.knobs)
-        state = search_noise(knobs, evaluator, limit=goal.limit, evaluations=evaluations, default=default,
+        state = search_noise(knobs, evaluator, limit=goal.limit, evaluations=self.asked.evaluations,
                              progress=self.progress)  # fmt: skip
         points = tuple(state.points.values())
         reaching = [point for point in points if point.reaches(goal.limit)]
         outcome = self._outcome(evaluator, knobs, base, points, reaching, state.used, points[0])
-        return replace(outcome, held=held, default=state.points.get(default))
+        return replace(outcome, held=held, default=evaluator.design(default))
 
     def _widest(self) -> tuple[Bits, tuple[Held, ...]]:
         """The most bits of all knobs together, that the model and the board take."""

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import numpy as np
+from hwflow_base.errors import HwflowError
 from hwflow_base.files.state import StateLines
 from hwflow_rtl.vendor import Resources
 
@@ -16,9 +17,9 @@ from hwflow.layers.formats import IntArray
 from hwflow.onnx import dumps
 from hwflow.onnx.model import Array
 from hwflow.quantize import Quantized
-from hwflow.quantize.settings import QuantizationSettings
+from hwflow.quantize.settings import MOST_WEIGHT_BITS, QuantizationSettings
 from hwflow.search.widths.cost import Pace
-from hwflow.search.widths.knobs import Bits, Knob, settings_with
+from hwflow.search.widths.knobs import Bits, Knob, KnobKind, settings_with
 from hwflow.search.widths.metric import Metric
 from hwflow.search.widths.points import Design, Point
 
@@ -27,6 +28,8 @@ T = TypeVar("T")
 #: Answers by key, as plain data; the keys tell the designs of one model, data set and board apart.
 Store = MutableMapping[str, Mapping[str, Any]]
 
+#: Bits of weights that add next to no noise, untuned.
+PROBE_BITS = MOST_WEIGHT_BITS
 #: Rows that noise is probed on.
 PROBE_ROWS = 64
 
@@ -35,7 +38,8 @@ PROBE_ROWS = 64
 class ModelEvaluator:
     """`quantize` makes the integer model of settings, with or without full tuning, always the same one.
 
-    `name` tells tuned designs of this `base` apart in the store.
+    `name` tells tuned designs of this `base` apart in the store.  With `fine_weights` probes have weights of
+    `PROBE_BITS` where they are at their widest, so that noise of weights which tuning takes away hides nothing.
     """
 
     quantize: Callable[[QuantizationSettings, bool], Quantized]
@@ -45,6 +49,7 @@ class ModelEvaluator:
     metric: Metric
     store: Store = field(default_factory=dict)
     name: str = ""
+    fine_weights: bool = False
     _last: tuple[tuple[Bits, bool], Quantized] | None = None
     _frames: dict[bytes, dict[str, IntArray]] = field(default_factory=dict)
 
@@ -75,7 +80,7 @@ class ModelEvaluator:
         count = min(dataset.rows, PROBE_ROWS)
 
         def make() -> Mapping[str, object]:
-            quantized = self.quantized(bits, tuned=False)
+            quantized = self._probed(bits)
             spread = np.linspace(0, dataset.rows - 1, count).astype(int)
             rows = np.arange(count) if quantized.graph.streaming else spread  # one sequence, from its start
             frames = {name: frames[rows] for name, frames in self._enter(quantized).items()}
@@ -83,7 +88,19 @@ class ModelEvaluator:
             outputs = golden.run_epilogue(quantized, golden.run(quantized, frames, keep=False), feeds)
             return {"noise": self.metric.noise(outputs, rows)}
 
-        return self._stored(f"probe {_text(bits)}", make, lambda facts: float(facts["noise"]))
+        kind = "probe of fine weights" if self.fine_weights else "probe"
+        return self._stored(f"{kind} {_text(bits)}", make, lambda facts: float(facts["noise"]))
+
+    def _probed(self, bits: Bits) -> Quantized:
+        """What is probed in place of the design `bits`."""
+        fine = tuple(PROBE_BITS if knob.kind is KnobKind.WEIGHTS and width == knob.widths[0] else width
+                     for knob, width in zip(self.knobs, bits, strict=True))
+        if not self.fine_weights or fine == bits:
+            return self.quantized(bits, tuned=False)
+        try:
+            return self.quantized(fine, tuned=False)
+        except HwflowError:  # a layer of weights that cannot be so wide
+            return self.quantized(bits, tuned=False)
 
     def measure(self, bits: Bits, *, tuned: bool = False) -> Point:
         """Cost and accuracy on all rows."""

@@ -102,7 +102,8 @@ COSTED = 2
 #: Widths of all weights and of all activations whose cost is asked for: the most with no more designs than evaluations.
 GRIDS = ((1, 2, 3, 4, 5, 6, 7, 8), (1, 2, 3, 4, 6, 8), (2, 4, 6, 8), (2, 4, 8), (4, 8))
 #: The same of a search from more than eight bits: cost is smooth there, and activations count most.
-WIDE_PROBED = (8, 4, 6)
+#: First of weights, then of activations, so that the first look is at all of them.
+WIDE_PROBED = ((4, 8), (6, 4), (3, 6))
 WIDE_WEIGHTS, WIDE_ACTIVATIONS = (2, 4, 6, 8), (4, 6, 8, 10, 12)
 #: How many designs along the path are measured for the frontier, besides those of the bisection.
 ALONG_THE_PATH = 8
@@ -193,8 +194,11 @@ def sensitivity(state: Search, widest: Bits) -> Surrogate:
     probes: dict[tuple[int, int], float] = {}
     single: dict[tuple[int, int], Design] = {}
     allowed = state.left // 2
-    for number, width in enumerate(WIDE_PROBED if _is_wide(knobs) else PROBED):
-        turned = [(k, knob.widths.index(width)) for k, knob in enumerate(knobs) if width in knob.widths[1:]]
+    looks = WIDE_PROBED if _is_wide(knobs) else tuple((width, width) for width in PROBED)
+    for number, (weights, activations) in enumerate(looks):
+        widths = [weights if knob.kind is KnobKind.WEIGHTS else activations for knob in knobs]
+        turned = [(k, knob.widths.index(width)) for k, (knob, width) in enumerate(zip(knobs, widths, strict=True))
+                  if width in knob.widths[1:]]  # fmt: skip
         allowed -= len(turned)
         if allowed < 0 and number >= COSTED:
             break

@@ -60,12 +60,10 @@ def test_what_the_widest_design_does_not_reach_is_not_searched_for():
 
 
 @pytest.mark.parametrize("evaluations", [1, 20, 200])
-def test_so_many_evaluations_and_the_default_among_them(evaluations):
+def test_never_more_evaluations_than_allowed(evaluations):
     evaluator = Noisy.random(4, [range(8, 1, -1), range(16, 3, -1)] * 5)
-    default = (8, 8) * 5
-    state = search_noise(evaluator.knobs, evaluator, limit=3.0, evaluations=evaluations, default=default)
-    assert default in state.points
+    state = search_noise(evaluator.knobs, evaluator, limit=3.0, evaluations=evaluations)
     assert evaluator.asked["probe"] <= max(evaluations // 2, 1) + 1
     assert len(state.points) <= max(evaluations // 16, 6)
-    again = search_noise(evaluator.knobs, replace(evaluator), limit=3.0, evaluations=evaluations, default=default)
+    again = search_noise(evaluator.knobs, replace(evaluator), limit=3.0, evaluations=evaluations)
     assert list(again.points) == list(state.points), "the same question has the same answer"
