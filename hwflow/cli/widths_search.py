@@ -110,6 +110,9 @@ def quantize_for(console: Console, pipeline: Pipeline, goal: Goal, evaluations: 
         plan = _write_design(outcome, settings_file, folder / PLAN)
         write_atomically(folder / CHOSEN, _answer(_question(pipeline, goal, evaluations), settings_file))
     _show_chosen(console, f"chosen: {_text(outcome, chosen)}", folder, plot, plan)
+    if not plan and outcome.pace.fits and not outcome.pace.without:
+        console.say(f"  it does not fit {pipeline.board.name} at this pace: `hwflow build` with these settings plans "
+                    "the fastest that does")
     facts = {
         **widths_facts(outcome),
         "settings": str(settings_file),
