@@ -23,7 +23,7 @@ from .onnx.limits import DEFAULT_LIMITS, Limits, parse_limits
 #: The board where none is named, and where every intermediate result is written.
 BOARD, BUILD = "ulx3s_85f", Path("build")
 #: The --rescale-bits that is no number.
-AUTO = "auto"
+AUTO: Literal["auto"] = "auto"
 
 
 #: What is given to an input, or to an output.

@@ -6,7 +6,7 @@ import csv
 import io
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Annotated
@@ -19,11 +19,12 @@ from hwflow_base.options import OneOf, Option, Range, Section, command_line
 
 from hwflow.stages.partition import Execution
 
+from ..layers.rescale import BLOCK_BITS
 from ..options import HardwareArgmax, Project, QuantizationOptions, RescaleBits, widths
 
 with later():
     from ..pipeline.pipeline import Pipeline, settings_of
-    from ..quantize import comes_quantized
+    from ..quantize.quantization import comes_quantized, has_own_integers
     from ..search.exploration.exploration import Exploration, evaluate, exploration_of
     from ..search.exploration.point import Objective, Point, Widths
     from ..search.exploration.routing import Routed, best_points, route
@@ -129,6 +130,8 @@ def explore(console: Console, request: ExploreRequest) -> Result:
     if request.accuracy_drop is not None and request.project.data is None:
         raise HwflowError("--accuracy-drop must have data to measure the accuracy on",
                           "give an NPZ file with --data (docs/data-files.md)")
+    if request.rescale_bits is None and has_own_integers(pipeline.model):  # the same integers on all boards
+        request = replace(request, rescale_bits=BLOCK_BITS)
     space, material = space_of(request, boards), material_of(pipeline, request)
     with pipeline.locked():
         folder = pipeline.folder / FOLDER

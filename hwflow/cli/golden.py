@@ -52,6 +52,6 @@ def golden(console: Console, request: GoldenRequest) -> Mapping[str, object]:
     if layers:
         show_layers(console, layers, rows)
     console.say(f"outputs written to {path}")
-    console.next(command_line("sim", pipeline.project, pipeline.quantization))
+    console.next(command_line("sim", pipeline.project, pipeline.quantization, pipeline.hardware))
     return {"accuracy": accuracy.facts(), "layers": [{**asdict(layer), "snr_db": layer.snr_db} for layer in layers],
             "layer_rows": rows, "warnings": pipeline.warned.facts(), "outputs": str(path)}

@@ -72,7 +72,7 @@ def quantize(console: Console, request: QuantizeRequest) -> Result:
         console.say(f"every choice of this run: {path}; edit a copy of it and pass that with --settings")
     if request.export is not None:
         _export(console, pipeline, request.export)
-    console.next(command_line("sim", pipeline.project, options))
+    console.next(command_line("sim", pipeline.project, options, pipeline.hardware))
     return {"accuracy": accuracy.facts() if accuracy else None, "folder": str(pipeline.folder / "quantized"),
             "layers": layers, "notes": list(pipeline.quantized.notes), "warnings": pipeline.warned.facts(),
             "settings": str(path) if path else None,

@@ -38,15 +38,17 @@ from ..facts.mapping import Mapped, mapped, trial
 from ..facts.plan import CoreClock, clock_of, routed_design
 from ..host.identity import identity
 from ..layers.base import LayerGraph
+from ..layers.rescale import BLOCK_BITS
 from ..onnx.about import about
 from ..onnx.errors import LimitError
 from ..onnx.inference.open_sizes import Shapes, sizes_given
 from ..onnx.rewrite.fixed import with_constants
-from ..options import HardwareOptions, Project, QuantizationOptions
+from ..options import AUTO, HardwareOptions, Project, QuantizationOptions
 from ..quantize import Quantized, load_quantized, quantize, save_quantized
 from ..quantize.passes.streaming import keep_states
 from ..quantize.problems import Cause, NoHardware, with_cuts
-from ..quantize.settings import QuantizationSettings, settings_of_bits, with_options
+from ..quantize.quantization import has_own_integers
+from ..quantize.settings import QuantizationSettings, settings_of_bits, with_options, with_rescale_bits
 from ..quantize.settings_file import settings_from_yaml
 from ..quantize.support import operators_without_hardware, require_small_frames, require_small_model
 from ..synth import Board, SynthesisReport, load_board
@@ -195,7 +197,26 @@ class Pipeline:
     @cached_property
     def choices(self) -> QuantizationSettings:
         """The user's settings of the quantization: the settings file, or widths for all layers, or the defaults."""
-        return self.given.settings() if self.given.settings else settings_of(self.quantization, self.model)
+        if self.given.settings:
+            return self.given.settings()
+        settings = settings_of(self.quantization, self.model)
+        return with_rescale_bits(settings, AUTO) if self.rescales_exactly else settings
+
+    @cached_property
+    def rescales_exactly(self) -> bool:
+        """Whether sums become the elements of the file's formula to the last one, although nobody asked for it: those
+        of a file that has integers of its own, where that costs the board nothing.
+        """
+        asked = self.quantization
+        if asked.rescale_bits is not None or asked.settings is not None or not has_own_integers(self.model):
+            return False
+        board = self.board
+        costs_nothing = FAMILIES[board.family].rescales_exactly
+        if not costs_nothing:
+            self.console.progress(
+                f"sums are rescaled with {BLOCK_BITS} bits, because more cost cycles on {board.name}: some elements "
+                "may differ by one from the file's formula; with --rescale-bits auto none do")
+        return costs_nothing
 
     @cached_property
     def quantize_key(self) -> str:

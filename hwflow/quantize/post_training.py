@@ -72,6 +72,9 @@ BEFORE_RANKINGS = Pass(
 #: What follows them where the settings ask for it.
 EQUALIZE = Pass("equalize", "Give the weights of two layers in a row like sizes in all channels.", equalize)
 
+#: Of the metadata of a QDQ model: who found its scales.  What hwflow made means what it was made with.
+CALIBRATED = "hwflow.calibrated"
+
 
 @dataclass(frozen=True)
 class PostTraining:
@@ -197,7 +200,9 @@ def finish(prepared: Prepared, settings: QuantizationSettings, notes: list[str])
     qdq = recurrent_weights(with_wide_integers(inserted.model), lambda node: settings.layer(label_of(node)).weights,
                             loops)  # fmt: skip
     text = settings_to_yaml(_resolved(prepared, settings, chosen, tuned.settings))
-    return PostTraining(with_reaches(qdq, prepared.reaches), prepared.twin, inserted.sources, text)
+    qdq = with_reaches(qdq, prepared.reaches)
+    qdq = replace(qdq, metadata={**qdq.metadata, CALIBRATED: "hwflow"})
+    return PostTraining(qdq, prepared.twin, inserted.sources, text)
 
 
 def _check_padding(prepared: Prepared, activations: Mapping[str, ActivationForm]) -> None:

@@ -62,7 +62,7 @@ from hwflow.quantize.passes.tables import numbers_of_rows, one_hot_to_gather, ta
 from hwflow.quantize.passes.tracing import traced_moves
 from hwflow.quantize.passes.transposed import transposed_to_conv
 from hwflow.quantize.passes.widened import widened_to_expand
-from hwflow.quantize.post_training import PostTraining, Prepared, finish, prepare, to_qdq
+from hwflow.quantize.post_training import CALIBRATED, PostTraining, Prepared, finish, prepare, to_qdq
 from hwflow.quantize.problems import raise_all
 from hwflow.quantize.provenance import originals, origins, renamed_sources, twin, views
 from hwflow.quantize.quantized import Quantized
@@ -354,6 +354,11 @@ def comes_quantized(model: Model) -> bool:
     for step in DIALECT_PASSES:
         model = step.run(model)
     return _is_quantized(model)
+
+
+def has_own_integers(model: Model) -> bool:
+    """Whether `model` comes quantized, and not by hwflow: what that exported means the integers of its making."""
+    return CALIBRATED not in model.metadata and comes_quantized(model)
 
 
 def _require_no_widths(settings: QuantizationSettings) -> None:

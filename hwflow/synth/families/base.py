@@ -146,6 +146,9 @@ class FamilyDevices:
     usual_pull: str = "none"
     #: The primitive of the flash inside that a design may read, by the chip that has one.
     user_flashes: Mapping[str, str] = {}
+    #: Whether multipliers of up to 32 bits behind sums cost no cycles where 18 bits cost none: it has blocks and tables
+    #: for them (docs/results.md, "Cost of more bits of the rescaling").
+    rescales_exactly: bool = False
     #: Clocks that its devices must not exceed; one of them is of "clock".
     limits: tuple[Limit, ...]
     #: The clock that place and route aims at, MHz.  nextpnr stops to improve a design that meets its goal, so this is

@@ -57,6 +57,7 @@ class ECP5Family(Family):
     devices = ("LFE5U-12F", "LFE5U-25F", "LFE5U-45F", "LFE5U-85F", "LFE5UM-25F", "LFE5UM-45F", "LFE5UM-85F",
                "LFE5UM5G-25F", "LFE5UM5G-45F", "LFE5UM5G-85F")
     usual_pull = "down"  # PULLMODE of Project Trellis' database
+    rescales_exactly = True
     #: Of speed grade 6, the slowest: right for every board, cautious for faster ones.
     limits = (Limit("clock", 257.0, f"Lattice FPGA-DS-02012, primary clock, speed grade 6; {UNCHECKED}"),
               Limit("alu", 100.0, ALU54B))
