@@ -130,8 +130,7 @@ def explore(console: Console, request: ExploreRequest) -> Result:
     if request.accuracy_drop is not None and request.project.data is None:
         raise HwflowError("--accuracy-drop must have data to measure the accuracy on",
                           "give an NPZ file with --data (docs/data-files.md)")
-    if request.rescale_bits is None and has_own_integers(pipeline.model):  # the same integers on all boards
-        request = replace(request, rescale_bits=BLOCK_BITS)
+    request = with_common_integers(pipeline, request)
     space, material = space_of(request, boards), material_of(pipeline, request)
     with pipeline.locked():
         folder = pipeline.folder / FOLDER
@@ -157,6 +156,12 @@ def explore(console: Console, request: ExploreRequest) -> Result:
     code = 1 if answered is not None and answered.smallest is None else 0
     return {"exit_code": code, **facts, "csv": str(folder / CSV), "page": str(folder / PAGE),
             "table": str(exploration.table), "warnings": pipeline.warned.facts()}
+
+
+def with_common_integers(pipeline: Pipeline, request: ExploreRequest) -> ExploreRequest:
+    """`request` with the same bits of rescaling on all boards, which commands would choose by the board otherwise."""
+    unsaid = request.rescale_bits is None and has_own_integers(pipeline.model)
+    return replace(request, rescale_bits=BLOCK_BITS) if unsaid else request
 
 
 def boards_of(names: tuple[str, ...]) -> dict[str, Board]:
