@@ -160,13 +160,21 @@ def test_norms_of_16_bits(norm: str) -> None:
     assert decibels(*spectrum(norm), (8, 16))[0] > 35
 
 
-def test_scores_have_no_more_bits_than_a_softmax_takes() -> None:
-    rng, b = np.random.default_rng(3), Builder("scores")
+def test_attention_of_16_bits_is_planned() -> None:
+    """A Softmax takes 12 bits, products of two computed tensors 15 where the zero point may be anywhere."""
+    rng, b = np.random.default_rng(3), Builder("attention")
     x = b.input("x", np.float32, (1, 6, 8))
-    weights = [b.constant(f"w{k}", rng.normal(size=(8, 8)).astype(np.float32)) for k in range(2)]
-    shares = b.node("Softmax", b.node("MatMul", x, weights[0], name="scores"), name="shares")
-    b.output(b.node("MatMul", shares, weights[1], name="last"))
+    q, k, v = (b.node("MatMul", x, b.constant(f"w{name}", rng.normal(size=(8, 8)).astype(np.float32)), name=name)
+               for name in "qkv")
+    scores = b.node("MatMul", q, b.node("Transpose", k, name="turned", perm=[0, 2, 1]), name="scores")
+    shares = b.node("Softmax", scores, name="shares")
+    last = b.constant("last.w", rng.normal(size=(8, 4)).astype(np.float32))
+    b.output(b.node("MatMul", b.node("MatMul", shares, v, name="mixed"), last, name="last"))
     rows = {"x": rng.normal(size=(20, 1, 6, 8)).astype(np.float32)}
     quantized = hwflow.quantize_model(onnx.infer(b.model(opset=18)), rows, bits=(8, 16))
-    assert "the integers of 'scores' have 12 bits, not 16: a Softmax reads them, whose table is for no more" in (
-        quantized.notes)
+    said = "the integers of '{}' have {} bits, not 16: {}"
+    table, factor = "a Softmax reads them, whose table is for no more", "less their zero point they must be factors of "
+    assert said.format("scores", 12, table) in quantized.notes
+    for name in ("q", "k", "v", "shares"):
+        assert said.format(name, 15, f"{factor}16 bits with a sign") in quantized.notes
+    assert hwflow.make_plan(quantized, "ulx3s_85f").interval > 0

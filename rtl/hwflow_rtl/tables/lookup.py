@@ -100,11 +100,15 @@ class TableShape(FunctionShape):
                              f"{least} to {most}")
 
 
-def hand_over(unit: ShapedUnit, m: Module, words: Sequence[Value]) -> None:
-    """The handshakes of a `FunctionShape`'s unit: `words` are the results of what comes, at the end of the pipeline."""
+def hand_over(unit: ShapedUnit, m: Module, words: Sequence[Value], *, of_family: bool = False) -> None:
+    """The handshakes of a `FunctionShape`'s unit: `words` are the results of what comes, at the end of the pipeline.
+
+    `of_family`: the queue is where the family has one of its depth.
+    """
     shape, technology = unit.shape, unit.technology
     depth = shape.queue_depth(technology)
-    m.submodules.queue = queue = Queue(shape=data.ArrayLayout(shape.output, shape.lanes), depth=depth)
+    m.submodules.queue = queue = Queue(
+        shape=data.ArrayLayout(shape.output, shape.lanes), depth=depth, technology=technology if of_family else None)
     m.submodules.credit = credit = CreditCounter(words=depth, take=1)
     taken = unit.i.valid & credit.credit
     m.d.comb += [

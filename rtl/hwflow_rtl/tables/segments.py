@@ -20,7 +20,9 @@ from ..join.multiply import BlockProduct
 from ..join.tree import holding
 from ..rescale.ranges import shape_range
 from ..rows.product import ExactProduct
+from ..stream.credit import CreditCounter
 from ..stream.pipeline import adder_luts, delay
+from ..stream.queue import Queue
 from ..stream.times import StageTimes, Times
 from ..stream.unit import ShapedUnit
 from ..vendor.base import Resources, Technology
@@ -68,6 +70,10 @@ class Octaves:
     @property
     def latency(self) -> int:
         return 1 + len(self.steps)
+
+    def moved(self, kept: int) -> list[int]:
+        """Bits behind each step that something reads, where at the end these are the first one and `kept` more."""
+        return [min(self.width, 1 + kept + step - 1) for step in self.steps]
 
     def number(self, bits: IntArray) -> IntArray:
         """The number of magnitudes of so many bits."""
@@ -179,9 +185,11 @@ class SegmentsShape(FunctionShape):
         if self.has_product:
             lane += self.product.cost(technology)
         if self.octaves:
-            far, width, places = self.octaves.far.width, self.octaves.width, self.octaves.places
-            lane += Resources(lut=adder_luts(far, technology), ff=far + places * width + places * (places + 1) // 2)
-            lane += fitted("Octaves", bits=places * width)
+            far, places = self.octaves.far.width, self.octaves.places
+            moved = sum(self.octaves.moved(self.index_bits + self.fraction_bits))
+            lane += Resources(lut=adder_luts(far, technology) if self.octaves.origin else 0,
+                              ff=far + moved + places * (places + 1) // 2 + places * self.octaves.is_signed)
+            lane += fitted("Octaves", bits=moved)
         if not self.is_direct:
             moved = self.fraction_bits + self.zoom
             entry = self.segment_bits + self.zoom_bits
@@ -190,6 +198,10 @@ class SegmentsShape(FunctionShape):
             lane += fitted("Zoom", bits=moved * self.zoom_bits)
         return (lane.copies(self.lanes) + self.queue_cost(technology) + fitted("SegmentsStage")
                 + Resources(ff=self.inner(technology)))
+
+    def queue_cost(self, technology: Technology) -> Resources:
+        depth = self.queue_depth(technology)
+        return (Queue.cost(width=self.width, depth=depth, technology=technology) + CreditCounter.cost(words=depth))
 
     @property
     def line_depth(self) -> int:
@@ -244,7 +256,7 @@ class SegmentsStage(ShapedUnit):
             block, fraction = (self.levelled(m, came, lane) if shape.octaves else self.cut(came))
             segment, rest = (block, fraction) if shape.is_direct else self.zoomed(m, block, fraction, lane)
             words.append(self.line(m, segment, rest, lane))
-        hand_over(self, m, words)
+        hand_over(self, m, words, of_family=True)
         return m
 
     def cut(self, came: Signal) -> tuple[Value, Value]:
