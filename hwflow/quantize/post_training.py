@@ -197,8 +197,8 @@ def finish(prepared: Prepared, settings: QuantizationSettings, notes: list[str])
     tuned = tune(prepared.twin, activations, settings, prepared.rows)
     inserted = insert(tuned.model, activations, tuned.weights)
     loops = {name: (form.w, form.r) for name, form in tuned.loops.items()}
-    qdq = recurrent_weights(with_wide_integers(inserted.model), lambda node: settings.layer(label_of(node)).weights,
-                            loops)  # fmt: skip
+    qdq = with_wide_integers(recurrent_weights(
+        inserted.model, lambda node: settings.layer(label_of(node)).weights, loops))
     text = settings_to_yaml(_resolved(prepared, settings, chosen, tuned.settings))
     qdq = with_reaches(qdq, prepared.reaches)
     qdq = replace(qdq, metadata={**qdq.metadata, CALIBRATED: "hwflow"})

@@ -170,7 +170,7 @@ def _emit_matrix(name: str, weights: Array, form: WeightForm, added: Additions) 
     Two directions have the scales of their rows along one axis, for DequantizeLinear knows no more.
     """
     both = len(weights) > 1
-    integers = form.integers.astype(np.int8)
+    integers = form.integers.astype(np.int8 if form.bits <= 8 else np.int16)
     integers = integers if both else integers.reshape(weights.shape)
     result = emit_dequantized(name, integers, form.scales, 0 if both else 1, added)
     if not both:

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from hwflow import onnx
+from hwflow import golden, onnx
 from hwflow.onnx.model import Array, Model
 from hwflow.quantize import quantize
 from hwflow.quantize.calibrate.weights import weight_form
@@ -110,6 +110,21 @@ def test_the_nearest_stay_where_nothing_is_asked_or_known() -> None:
             wanted = weight_form(weights.reshape(-1, weights.shape[-1]), WeightSettings(bits)).integers
             (found,) = (array for key, array in graph.initializers.items() if key == f"{name}_quantized")
             np.testing.assert_array_equal(found.reshape(wanted.shape), wanted)
+
+
+def test_more_than_eight_bits(tmp_path: Path) -> None:
+    """They are integers of 16 bits in the file, and do not run over."""
+    model, rows, noise = sequence("LSTM"), rows_of(sequence("LSTM"), 1), []
+    for bits in (8, 12):
+        made = quantize(model, rows, settings=settings(bits))
+        for name in ("W", "R"):
+            weights = model.graph.initializers[name]
+            wanted = weight_form(weights.reshape(-1, weights.shape[-1]), WeightSettings(bits)).integers
+            found = made.qdq.graph.initializers[f"{name}_quantized"]
+            np.testing.assert_array_equal(found.reshape(wanted.shape), wanted)
+        real = np.stack([onnx.evaluate(model, {"x": x})["out"] for x in rows["x"]])
+        noise.append(float(np.square(golden.predict(made, rows)["out"] - real).sum()))
+    assert noise[1] < noise[0]
 
 
 def test_the_same_data_give_the_same_integers() -> None:
