@@ -22,6 +22,7 @@ from hwflow.quantize.calibrate.activations import (
 )
 from hwflow.quantize.calibrate.equalize import equalize
 from hwflow.quantize.calibrate.insert import insert
+from hwflow.quantize.calibrate.joint.reconstruct import learned_ranges, reconstruct
 from hwflow.quantize.calibrate.points import Point, common_ranges, flags, points, scale_source, squares
 from hwflow.quantize.calibrate.ranges import NOTHING, Progress, ranges_of_silent
 from hwflow.quantize.calibrate.recurrent import Reach, needs_reaches, reaches, with_reaches
@@ -45,6 +46,7 @@ from hwflow.quantize.settings import (
     ActivationSettings,
     LayerSettings,
     QuantizationSettings,
+    RangeMethod,
     WeightSettings,
 )
 from hwflow.quantize.settings_file import nearest_name, settings_to_yaml
@@ -187,14 +189,12 @@ def _check_types(model: Model, tensors: tuple[Point, ...]) -> None:
 def finish(prepared: Prepared, settings: QuantizationSettings, notes: list[str]) -> PostTraining:
     """The QDQ model for `settings`."""
     _check_names(prepared, settings)
-    chosen = _activation_settings(prepared, settings, notes)
-    wide, two = squares(prepared.twin, prepared.points), flags(prepared.twin, prepared.points)
-    activations = {name: _form(choice, is_square=name in wide) for name, choice in chosen.items()}
-    activations |= {name: activation_form(*ends, bits=1) for name, ends in two.items()}
-    exact = exact_sums(prepared.twin, prepared.points, activations)
-    activations = {name: form for name, form in activations.items() if name not in exact}
+    chosen = _learned(prepared, settings, _activation_settings(prepared, settings, notes), notes)
+    activations = _forms(prepared, chosen)
     _check_padding(prepared, activations)
     tuned = tune(prepared.twin, activations, settings, prepared.rows)
+    if prepared.rows is not None:
+        tuned = reconstruct(prepared.twin, activations, settings, tuned, prepared.rows, notes)
     inserted = insert(tuned.model, activations, tuned.weights)
     loops = {name: (form.w, form.r) for name, form in tuned.loops.items()}
     qdq = with_wide_integers(recurrent_weights(
@@ -203,6 +203,35 @@ def finish(prepared: Prepared, settings: QuantizationSettings, notes: list[str])
     qdq = with_reaches(qdq, prepared.reaches)
     qdq = replace(qdq, metadata={**qdq.metadata, CALIBRATED: "hwflow"})
     return PostTraining(qdq, prepared.twin, inserted.sources, text)
+
+
+def _forms(prepared: Prepared, chosen: Mapping[str, ActivationSettings]) -> dict[str, ActivationForm]:
+    wide, two = squares(prepared.twin, prepared.points), flags(prepared.twin, prepared.points)
+    activations = {name: _form(choice, is_square=name in wide) for name, choice in chosen.items()}
+    activations |= {name: activation_form(*ends, bits=1) for name, ends in two.items()}
+    exact = exact_sums(prepared.twin, prepared.points, activations)
+    return {name: form for name, form in activations.items() if name not in exact}
+
+
+def _learned(
+    prepared: Prepared, settings: QuantizationSettings, chosen: Mapping[str, ActivationSettings], notes: list[str]
+) -> Mapping[str, ActivationSettings]:
+    """`chosen` with the ranges that are to be learned.  Tensors that share a range keep the one that they have."""
+    shared = {name for group in prepared.common for name in group}
+    names = [
+        point.tensor for point in prepared.points
+        if (own := _chosen(point, settings)).method is RangeMethod.LEARNED and own.range is None
+        and point.tensor not in shared
+    ]
+    if not names:
+        return chosen
+    if prepared.rows is None:
+        raise HwflowError("settings: a range must not be learned without calibration data", "give real inputs with "
+                          "--data, or take another method")
+    widths = learned_ranges(prepared.twin, _forms(prepared, chosen), settings, prepared.rows, names, notes)
+    ranges = {name: (low * widths[name], high * widths[name]) for name in names
+              for low, high in [chosen[name].range or NOTHING]}
+    return {**chosen, **{name: replace(chosen[name], range=ends) for name, ends in ranges.items()}}
 
 
 def _check_padding(prepared: Prepared, activations: Mapping[str, ActivationForm]) -> None:
@@ -309,4 +338,5 @@ def _resolved(
         if not point.is_input:
             layer = layers.get(point.owner) or nothing_left(point.owner)
             layers[point.owner] = replace(layer, output=chosen[point.tensor])
-    return QuantizationSettings(nothing_left(""), layers, inputs, prepared.equalized, settings.hardware_argmax)
+    return QuantizationSettings(nothing_left(""), layers, inputs, prepared.equalized, settings.hardware_argmax,
+                                joint_steps=settings.joint_steps)

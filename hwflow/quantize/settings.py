@@ -27,14 +27,22 @@ class RangeMethod(enum.StrEnum):
     PERCENTILE = "percentile"
     MSE = "mse"
     ENTROPY = "entropy"
+    LEARNED = "learned"
 
 
 class WeightRounding(enum.StrEnum):
-    """How weights become integers: each to the nearest one, or so that the layer's outputs change least."""
+    """How weights become integers: each to the nearest one, so that the layer's outputs change least, or from there on
+    with the other layers together, so that the model's outputs change least."""
 
     AUTO = "auto"
     NEAREST = "nearest"
     ADAPTIVE = "adaptive"
+    JOINT = "joint"
+
+    @property
+    def adapts(self) -> bool:
+        """Whether the layer's outputs decide, at least in the beginning."""
+        return self in (WeightRounding.ADAPTIVE, WeightRounding.JOINT)
 
 
 class OutputStage(enum.StrEnum):
@@ -44,6 +52,9 @@ class OutputStage(enum.StrEnum):
     MULTIPLY = "multiply"
     THRESHOLDS = "thresholds"
 
+
+#: Steps of joint rounding and of learned ranges, where nobody says how many, and at most.
+JOINT_STEPS, MOST_JOINT_STEPS = 600, 100_000
 
 #: Bits at most of weights, and of activations.
 MOST_WEIGHT_BITS, MOST_ACTIVATION_BITS = 16, 16
@@ -135,6 +146,7 @@ class QuantizationSettings(ByValue):
     ArgMin or TopK at the end of the model is a layer of the hardware, not a node of the host.  `chosen`: the widths of
     `default` are somebody's choice, not only what is taken where nobody says.  `room`: ranges of inputs that are found
     in data grow by this part of them at each end, and those of other tensors as far as such inputs take them.
+    `joint_steps`: how often joint rounding changes all weights, and what learns ranges all ranges.
     """
 
     default: LayerSettings = LayerSettings()
@@ -144,6 +156,7 @@ class QuantizationSettings(ByValue):
     hardware_argmax: bool = False
     chosen: bool = field(default=False, compare=False)
     room: float = field(default=0.0, compare=False)
+    joint_steps: int = JOINT_STEPS
 
     __repr__ = fields_repr
 

@@ -28,6 +28,7 @@ from hwflow_base.files.plain_yaml import NotPlainYaml, plain_yaml
 from hwflow.onnx.model import Model
 from hwflow.quantize.passes.normalise import name_nodes
 from hwflow.quantize.settings import (
+    JOINT_STEPS,
     ActivationSettings,
     LayerSettings,
     OutputStage,
@@ -42,7 +43,7 @@ MAX_CHARACTERS = 1 << 20
 
 _HEADER = """\
 # Every choice of a quantization.  The same model with this file gives the same integers; where weights are rounded
-# adaptively or biases corrected, it takes the same calibration data too.
+# adaptively or jointly or biases corrected, it takes the same calibration data too.
 """
 
 
@@ -78,6 +79,7 @@ def settings_from_yaml(text: str, source: str, model: Model) -> QuantizationSett
         inputs={name: _activation(body, default.output) for name, body in document.get("inputs", {}).items()},
         equalize=None if equalize == "auto" else equalize,
         hardware_argmax=document.get("hardware_argmax", False),
+        joint_steps=int(document.get("joint_steps", JOINT_STEPS)),
         chosen=True,
     )
 
@@ -92,6 +94,8 @@ def settings_to_yaml(settings: QuantizationSettings) -> str:
     }
     if settings.hardware_argmax:
         document["hardware_argmax"] = True
+    if settings.joint_steps != JOINT_STEPS:
+        document["joint_steps"] = settings.joint_steps
     body = yaml.dump(document, Dumper=_Dumper, sort_keys=False, default_flow_style=None, width=120, allow_unicode=True)
     return _HEADER + str(body)
 

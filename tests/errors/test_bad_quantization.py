@@ -79,8 +79,7 @@ SETTINGS = {
     "width 17": ("layers: {conv: {output: {bits: 17}}}",
                  "settings s.yaml: layers/conv/output/bits must be a whole number from 1 to 16, not 17"),
     "key": ("defualt: {}", "settings s.yaml: the file must have no key 'defualt', only default, equalize, "
-            "hardware_argmax, inputs, "
-            "layers; did you mean 'default'?"),
+            "hardware_argmax, inputs, joint_steps, layers; did you mean 'default'?"),
     "width as text": ("default: {weights: {bits: '8'}}",
                       "settings s.yaml: default/weights/bits must be a whole number from 1 to 16, not '8'"),
     "endless": ("inputs: {x: {range: [0, 1e400]}}",
@@ -89,8 +88,7 @@ SETTINGS = {
     "no YAML": ("a: [1,", "settings s.yaml, line 2: must be plain YAML: expected the node content, but found "
                 "'<stream end>'"),
     "a list": ("[1, 2]", "settings s.yaml: the file must be a mapping with the keys default, equalize, "
-               "hardware_argmax, inputs and "
-               "layers, not [1, 2]"),
+               "hardware_argmax, inputs, joint_steps and layers, not [1, 2]"),
     "an object": ("default: !!python/object:os.system {}", "settings s.yaml, line 1: must be plain YAML: could not "
                   "determine a constructor for the tag 'tag:yaml.org,2002:python/object:os.system'"),
 }

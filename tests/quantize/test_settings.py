@@ -68,8 +68,8 @@ REFUSED = {
     "default: {output: {bits: 4.5}}": "default/output/bits must be a whole number from 1 to 16, not 4.5",
     "default: {output: {bits: true}}": "default/output/bits must be a whole number from 1 to 16, not True",
     "default: {output: {bit: 4}}": "default/output must have no key 'bit', only .*; did you mean 'bits'",
-    "layer: {}": "the file must have no key 'layer', only default, equalize, hardware_argmax, inputs, layers; "
-                 "did you mean 'layers'",
+    "layer: {}": "the file must have no key 'layer', only default, equalize, hardware_argmax, inputs, joint_steps, "
+                 "layers; did you mean 'layers'",
     "equalize: maybe": "equalize must be auto, true or false, not 'maybe'",
     "equalize: 1": "equalize must be auto, true or false, not 1",
     "default: {weights: {method: entropy}}": "default/weights/method must be auto, minmax or mse, not 'entropy'",
@@ -86,7 +86,8 @@ REFUSED = {
     "default: {rescale_bits: 17}": "default/rescale_bits must be auto, or a whole number from 18 to 32, not 17",
     "layers: {input: {rescale_bits: 33}}": "layers/input/rescale_bits must be auto, or a whole number from 18 to 32",
     "default: {rescale_bits: wide}": "default/rescale_bits must be auto, or a whole number from 18 to 32, not 'wide'",
-    "[1, 2]": "the file must be a mapping with the keys default, equalize, hardware_argmax, inputs and layers, not",
+    "[1, 2]": "the file must be a mapping with the keys default, equalize, hardware_argmax, inputs, joint_steps and "
+              "layers, not",
     "just text": "the file must be a mapping with the keys",
     "default: {}\ndefault: {}": "line 2: must be plain YAML: the key 'default' must be given once, not twice",
     "default: &a {}\nlayers: *a": r"line 2: must be plain YAML: references \(\*\) are not read here",

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import product
 from typing import Any, TypeAlias
 
@@ -187,10 +187,13 @@ def choose_range(seen: Histogram, settings: ActivationSettings) -> tuple[float, 
 
     minmax: all that was seen.  percentile: so that `percentile` % of the absolute values are inside.  mse: the smallest
     mean squared error of integers that cover it.  entropy: the smallest Kullback-Leibler divergence of the distribution
-    after quantization from the one before (Migacz, 8-bit inference with TensorRT, GTC 2017).
+    after quantization from the one before (Migacz, 8-bit inference with TensorRT, GTC 2017).  learned: where learning
+    begins, what automatic means.
     """
     if settings.range is not None:
         return settings.range
+    if settings.method is RangeMethod.LEARNED:
+        settings = replace(settings, method=RangeMethod.AUTO)
     low, high = min(seen.low, 0.0), max(seen.high, 0.0)
     method = resolved_method(settings)
     if low == high or method is RangeMethod.MINMAX:

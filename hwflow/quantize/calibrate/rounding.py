@@ -18,7 +18,7 @@ from hwflow.onnx.model import Array, Node
 from hwflow.quantize.calibrate.streams import Floats, Moments, blocks, unblocked
 from hwflow.quantize.calibrate.weights import WeightForm, needs_products
 from hwflow.quantize.scale import SMALLEST_NORMAL
-from hwflow.quantize.settings import RangeMethod, WeightRounding, WeightSettings
+from hwflow.quantize.settings import RangeMethod, WeightSettings
 
 #: How strongly weights are held to the real ones, as a share of the mean square of the inputs: data tells little about
 #: inputs that are nearly zero or hardly differ from others.
@@ -124,7 +124,7 @@ def _by_data(
         moments = moments.about(np.asarray(bias, np.float64).reshape(moments.y.shape))
     problem = objective(blocks(weights, node), moments, settings.bits, settings.per_channel)
     scales = form.scales.astype(np.float64).reshape(len(moments.y), 1, -1, 1)
-    is_adaptive = settings.rounding is WeightRounding.ADAPTIVE
+    is_adaptive = settings.rounding.adapts
     solution = (adaptive if is_adaptive else nearest)(problem, scales)
     if settings.method is RangeMethod.MSE:
         solution = searched(problem, is_adaptive).better(solution)

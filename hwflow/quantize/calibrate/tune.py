@@ -57,10 +57,10 @@ def resolved(settings: WeightSettings, layer: str, has_data: bool, input_bits: i
     Without calibration data weights become the nearest integers.  HwflowError: `settings` ask for what needs data.
     """
     rounding, corrected = settings.rounding, settings.bias_correction
-    if not has_data and rounding is WeightRounding.ADAPTIVE:
+    if not has_data and rounding.adapts:
         raise HwflowError(
             f"settings: layers/{layer}/weights/rounding must be nearest or auto without calibration data, "
-            "not adaptive", "give real inputs with --data"
+            f"not {rounding}", "give real inputs with --data"
         )
     if not has_data and corrected:
         raise HwflowError(

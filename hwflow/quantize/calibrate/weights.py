@@ -13,7 +13,7 @@ from hwflow.onnx.model import Array, Attribute, Model, Node
 from hwflow.quantize.graphs import Additions, label_of
 from hwflow.quantize.passes.recurrent import is_recurrent
 from hwflow.quantize.scale import SMALLEST_NORMAL
-from hwflow.quantize.settings import RangeMethod, WeightRounding, WeightSettings
+from hwflow.quantize.settings import RangeMethod, WeightSettings
 
 #: Shares of the largest weight that the search for the smallest squared error tries as the end of the range.
 _SHARES = np.linspace(1.0, 0.2, 81)
@@ -49,7 +49,7 @@ def resolved_method(settings: WeightSettings) -> RangeMethod:
 
 def needs_products(settings: WeightSettings) -> bool:
     """Whether integers of resolved `settings` depend on calibration data, where there is some."""
-    return settings.rounding is WeightRounding.ADAPTIVE or settings.method is RangeMethod.MSE
+    return settings.rounding.adapts or settings.method is RangeMethod.MSE
 
 
 def needs_data(settings: WeightSettings) -> bool:

@@ -1,0 +1,1 @@
+"""Weights and ranges of a whole network, changed together by the error of its results."""
