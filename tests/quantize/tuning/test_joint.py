@@ -236,16 +236,15 @@ def test_layers_behind_what_has_no_derivative_are_named():
 
 def test_learned_ranges_win_and_their_settings_make_the_same_model(case):
     model, _, rows, unseen = case
-    layer = LayerSettings(WeightSettings(4, rounding=WeightRounding.JOINT),
-                          ActivationSettings(4, method=RangeMethod.LEARNED))
+    rows = {"input": np.concatenate([8 * rows["input"][:1], rows["input"]])}  # one row far outside of all others
     prepared, errors = prepare(model, rows, QuantizationSettings(), []), []
     wanted = [onnx.evaluate(model, {"input": row}) for row in unseen["input"]]
     for method in (RangeMethod.AUTO, RangeMethod.LEARNED):
-        output = ActivationSettings(4, method=method)
-        made = finish(prepared, QuantizationSettings(LayerSettings(layer.weights, output), joint_steps=200), [])
+        layer = LayerSettings(WeightSettings(6, rounding=WeightRounding.JOINT), ActivationSettings(7, method=method))
+        made = finish(prepared, QuantizationSettings(layer, joint_steps=100), notes := [])
         found = [onnx.evaluate(made.qdq, {"input": row}) for row in unseen["input"]]
         errors.append(sum(np.square(a[name] - b[name]).sum() for a, b in zip(wanted, found, strict=True) for name in a))
-    assert errors[1] < errors[0]
+    assert errors[1] < 0.8 * errors[0], notes
     again = finish(prepared, settings_from_yaml(made.settings_text, "file", model), [])
     assert again.settings_text == made.settings_text
     assert all(np.array_equal(again.qdq.graph.initializers[name], array)

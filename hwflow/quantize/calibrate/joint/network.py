@@ -167,7 +167,7 @@ def network_of(
     read = {name for step in steps for name in step.operands}
     targets = tuple(step.output for step in steps if step.output not in read or step.output in outside)
     inputs = tuple(value.name for value in model.graph.inputs if value.name in read)
-    able = [name for name in learned if name in there and not forms[name].format.bipolar]
+    able = [name for name in learned if name in there and name in forms and not forms[name].format.bipolar]
     inner = tuple(step.output for step in steps if step.output in forms and step.output not in targets)
     return Network(tuple(steps), targets, inputs, inner, real, layers, forms, able,
                     {name: np.zeros((), np.float32) for name in able})
