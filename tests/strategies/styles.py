@@ -176,9 +176,10 @@ def feeds(model: Model, count: int, seed: int = 0, spread: float = 1.5) -> dict[
             for v in model.graph.inputs}  # fmt: skip
 
 
-def random_activation(rng: np.random.Generator) -> ActivationSettings:
+def random_activation(rng: np.random.Generator, data: bool = False) -> ActivationSettings:
     bits = int(rng.choice([1, 2, 3, 4, 5, 6, 7, 8, 8, 8]))
-    method = list(RangeMethod)[rng.integers(len(RangeMethod))]
+    methods = [method for method in RangeMethod if data or method is not RangeMethod.LEARNED]
+    method = methods[rng.integers(len(methods))]
     return ActivationSettings(bits, bool(rng.random() < 0.4), method, float(rng.choice([99.0, 99.9, 99.99, 100.0])))
 
 
@@ -194,7 +195,7 @@ def random_layer(rng: np.random.Generator, data: bool) -> LayerSettings:
         bias_correction=[None, True, False][rng.integers(3)] if data else None,
     )
     stage = (OutputStage.AUTO, OutputStage.AUTO, OutputStage.THRESHOLDS)[rng.integers(3)]
-    return LayerSettings(weights, random_activation(rng), stage)
+    return LayerSettings(weights, random_activation(rng, data), stage)
 
 
 def random_settings(
@@ -207,4 +208,5 @@ def random_settings(
         layers={name: random_layer(rng, data) for name in layers if rng.random() < 0.4},
         inputs={name: random_activation(rng) for name in inputs if rng.random() < 0.4},
         equalize=[None, True, False][rng.integers(3)],
+        joint_steps=10,
     )
