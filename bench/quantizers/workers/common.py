@@ -101,6 +101,7 @@ def work(quantize: Callable[[Job], Answer]) -> None:
             facts = {"not_there": str(why)}
         except Exception as error:
             traceback.print_exc()
-            said = (str(error).strip() or "no message").splitlines()[0]
+            lines = (str(error).strip() or "no message").replace(f"{job.model}: ", "").splitlines()
+            said = " ".join(line.strip() for line in lines[:2])
             facts = {"error": f"{type(error).__name__}: {said[:200]}"}
         (job.folder / f"{name}.json").write_text(json.dumps(facts))
