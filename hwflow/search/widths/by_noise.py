@@ -68,7 +68,8 @@ def _approach(state: Search, surrogate: Surrogate, path: Sequence[Bits]) -> None
         if high - low <= 1:
             return
         reaching = np.flatnonzero(off * predicted[low + 1 : high] <= state.loudest)
-        number = low + 1 + int(reaching.max(initial=0))
+        margin = (high - low - 1) // 4  # a prediction that is far off must not hold the search at an end
+        number = min(max(low + 1 + int(reaching.max(initial=0)), low + 1 + margin), high - 1 - margin)
         point = state.measure(path[number])
         if point is None:
             return
