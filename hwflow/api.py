@@ -47,7 +47,7 @@ from .pipeline.simulation import compile_plan, run_plan
 from .pipeline.verilog import write_rtl
 from .quantize import Quantized, quantize, save_quantized
 from .quantize.passes.streaming import keep_states
-from .quantize.settings import QuantizationSettings, settings_of_bits, with_rescale_bits
+from .quantize.settings import QuantizationSettings, settings_of_bits, with_options
 from .search.exploration.exploration import Exploration, evaluate, exploration_of
 from .search.exploration.point import Widths
 from .search.exploration.space import Explorer, Material, Space, with_and_without
@@ -109,23 +109,28 @@ def read_data(path: str | Path | Rows, model: Model) -> Dataset:
 
 def quantize_model(model: Model, data: Rows | None = None, *, bits: int | tuple[int, int] | None = None,
                    settings: str | Path | QuantizationSettings | None = None,
-                   rescale_bits: int | Literal["auto"] | None = None, noise: float | None = None,
-                   accuracy_drop: float | None = None, board: str | Path | Board = BOARD) -> Quantized:
+                   rescale_bits: int | Literal["auto"] | None = None, effort: str = "normal",
+                   noise: float | None = None, accuracy_drop: float | None = None,
+                   board: str | Path | Board = BOARD) -> Quantized:
     """Quantize `model`.  A float model is calibrated on `data`; an already quantized model keeps its integers.
 
     For calibration it uses the calibration rows of a Dataset, or all rows of arrays.  With None it invents rows: speed
     and size are then realistic, the accuracy is ruined.  `bits` is the width of all weights, or a pair with the widths
     of all weights and all activations.  `settings` has widths and other choices for each layer, as a YAML file or as an
     object.  `rescale_bits` is the width of the multipliers that turn sums into elements, in every layer: 18 to 32, or
-    "auto" for as many as are exact.  HwflowError if both `bits` and `settings` are given, or they do not fit the model.
+    "auto" for as many as are exact.  `effort` ("quick", "normal" or "best") is the work for what is left open: ways to
+    find ranges and to round weights are compared on calibration rows that are held back, where there are 9 or more.
+    HwflowError if both `bits` and `settings` are given, or they do not fit the model.
 
     `noise` (decibels of signal to noise at every output) or `accuracy_drop` (points) is a goal: the widths are those of
     the cheapest design on `board` that reaches it (docs/mixed-precision.md).  AnswerIsNo where none does.
     """
     a_model(model)
     dataset = None if data is None else dataset_for(data, model)
-    asked = settings_asked(bits, settings, rescale_bits)
-    choices = with_rescale_bits(settings, rescale_bits) if isinstance(settings, QuantizationSettings) else None
+    asked = settings_asked(bits, settings, rescale_bits, effort)
+    choices = None
+    if isinstance(settings, QuantizationSettings):
+        choices = with_options(settings, rescale_bits, settings.hardware_argmax, asked.effort)
     chosen = choices or settings_of(asked, model)
     if noise is not None or accuracy_drop is not None:
         chosen = settings_for(Goal(accuracy_drop, noise), model, dataset, chosen, as_board(board))

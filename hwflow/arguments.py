@@ -25,7 +25,7 @@ from .onnx.run.missing import missing_taken
 from .onnx.run.sequences import inputs_of_rows, outputs_of_rows
 from .options import HardwareOptions, QuantizationOptions
 from .quantize import Quantized
-from .quantize.settings import QuantizationSettings
+from .quantize.settings import Effort, QuantizationSettings
 from .search.exploration.point import Objective
 from .synth import Board, load_board
 
@@ -135,7 +135,17 @@ def widths_of(bits: object) -> tuple[int, ...]:
     return widths
 
 
-def settings_asked(bits: object, settings: object, rescale_bits: int | Literal["auto"] | None) -> QuantizationOptions:
+def effort_of(effort: object) -> Effort:
+    try:
+        return Effort(str(effort))
+    except ValueError:
+        named = ", ".join(each.value for each in Effort)
+        raise HwflowError(f"effort must be one of {named}, not {described(effort)}") from None
+
+
+def settings_asked(
+    bits: object, settings: object, rescale_bits: int | Literal["auto"] | None, effort: object = Effort.QUICK
+) -> QuantizationOptions:
     """The options of a quantization without a file where `settings` are an object.  HwflowError where both are given.
     """
     said = QuantizationOptions(None if bits is None else (8, 8), None if settings is None else Path())
@@ -143,7 +153,8 @@ def settings_asked(bits: object, settings: object, rescale_bits: int | Literal["
     is_file = settings is not None and not isinstance(settings, QuantizationSettings)
     place = path_of(settings, "settings, where they are no QuantizationSettings,") if is_file else None
     weights, activations, *_ = (8, 8) if bits is None else (*widths_of(bits), 8)
-    return QuantizationOptions(None if bits is None else (weights, activations), place, rescale_bits)
+    return QuantizationOptions(None if bits is None else (weights, activations), place, rescale_bits,
+                               effort=effort_of(effort))
 
 
 def require_plan(quantized: object, plan: object, board: Board | None = None) -> None:

@@ -19,6 +19,7 @@ from hwflow.stages.partition import Execution
 from .layers.formats import MOST_UNIFORM_BITS
 from .layers.rescale import BLOCK_BITS, MULTIPLIER_BITS
 from .onnx.limits import DEFAULT_LIMITS, Limits, parse_limits
+from .quantize.settings import Effort
 
 #: The board where none is named, and where every intermediate result is written.
 BOARD, BUILD = "ulx3s_85f", Path("build")
@@ -146,6 +147,9 @@ RescaleBits = Annotated[int | Literal["auto"] | None, Option(
     "N", parse=rescale_bits)]
 HardwareArgmax = Annotated[bool, Option(
     "Compute the final ArgMax or TopK in hardware, which then gives indices, not scores.", Section.QUANTIZATION)]
+EffortOption = Annotated[Effort, Option(
+    "Work for what you leave open: ranges, rounding of weights, biases.  quick: nothing is tried.  normal: some "
+    "seconds.  best: everything, some minutes.", Section.QUANTIZATION)]
 BoardName = Annotated[str, Option(
     "A board's name (see `hwflow boards`) or a board YAML file.", Section.BOARD, complete=listed_boards, common=True)]
 Reweightable = Annotated[bool, Option("Make hardware whose weights `hwflow reweight` can replace.", Section.PLAN)]
@@ -188,6 +192,7 @@ class QuantizationOptions:
         of_model=True)] = None
     rescale_bits: RescaleBits = None
     hardware_argmax: HardwareArgmax = False
+    effort: EffortOption = Effort.NORMAL
 
     def require_one_of(self) -> None:
         """HwflowError where both `bits` and `settings` are given in Python."""

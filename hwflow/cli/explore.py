@@ -17,10 +17,11 @@ from hwflow_base.files.target import write_atomically
 from hwflow_base.later import later
 from hwflow_base.options import OneOf, Option, Range, Section, command_line
 
+from hwflow.quantize.settings import Effort
 from hwflow.stages.partition import Execution
 
 from ..layers.rescale import BLOCK_BITS
-from ..options import HardwareArgmax, Project, QuantizationOptions, RescaleBits, widths
+from ..options import EffortOption, HardwareArgmax, Project, QuantizationOptions, RescaleBits, widths
 
 with later():
     from ..pipeline.pipeline import Pipeline, settings_of
@@ -92,6 +93,7 @@ class ExploreRequest:
         "YAML file with settings for each layer, or a folder of such files, as the frontier of `hwflow quantize "
         "--accuracy-drop`.  Each file is one more value of --bits (repeatable).", Section.SPACE, of_model=True)] = ()
     rescale_bits: RescaleBits = None
+    effort: EffortOption = Effort.NORMAL
     hardware_argmax: HardwareArgmax = False
     intervals: Annotated[int | None, Option(
         "How many designs of each board and width, from the fastest to the smallest; default: 8, or the fastest alone "
@@ -171,7 +173,8 @@ def boards_of(names: tuple[str, ...]) -> dict[str, Board]:
 
 def options_of(request: ExploreRequest, widths: Widths) -> QuantizationOptions:
     """The options of the commands that make these integers."""
-    return QuantizationOptions(widths.bits, widths.settings, request.rescale_bits, request.hardware_argmax)
+    return QuantizationOptions(widths.bits, widths.settings, request.rescale_bits, request.hardware_argmax,
+                               request.effort)
 
 
 def widths_of(request: ExploreRequest) -> tuple[Widths, ...]:

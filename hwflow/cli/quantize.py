@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Annotated
 
 from hwflow_base.errors import HwflowError
+from hwflow_base.files.facts import plain
 from hwflow_base.files.target import require_folder, require_plain_target, same_file
 from hwflow_base.later import later
 from hwflow_base.options import Option, command_line
@@ -75,7 +76,7 @@ def quantize(console: Console, request: QuantizeRequest) -> Result:
     console.next(command_line("sim", pipeline.project, options, pipeline.hardware))
     return {"accuracy": accuracy.facts() if accuracy else None, "folder": str(pipeline.folder / "quantized"),
             "layers": layers, "notes": list(pipeline.quantized.notes), "warnings": pipeline.warned.facts(),
-            "settings": str(path) if path else None,
+            "chosen": plain(pipeline.quantized.chosen), "settings": str(path) if path else None,
             "export": str(request.export) if request.export else None, "search": search, "advice": advice}
 
 

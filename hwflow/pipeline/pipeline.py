@@ -489,7 +489,7 @@ def settings_of(asked: QuantizationOptions, model: onnx.Model) -> QuantizationSe
         settings = settings_from_yaml(read_text(asked.settings), str(asked.settings), model)
     else:
         settings = QuantizationSettings() if asked.bits is None else settings_of_bits(*asked.bits)
-    return with_options(settings, asked.rescale_bits, asked.hardware_argmax)
+    return with_options(settings, asked.rescale_bits, asked.hardware_argmax, asked.effort)
 
 
 def required_dataset(pipeline: Pipeline, need: str) -> Dataset:

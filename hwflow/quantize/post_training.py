@@ -6,31 +6,34 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 from hwflow_base.errors import HwflowError
 
-from hwflow.onnx.model import Array, Model, Node
+from hwflow.onnx.model import Array, Model
 from hwflow.onnx.rewrite.passes import PASSES, Pass
 from hwflow.quantize.calibrate import ranges as calibrate
-from hwflow.quantize.calibrate.activations import (
-    ActivationForm,
-    Histogram,
-    activation_form,
-    choose_range,
-    resolved_method,
-)
+from hwflow.quantize.calibrate.activations import ActivationForm, Histogram, resolved_method
+from hwflow.quantize.calibrate.choose import choose
 from hwflow.quantize.calibrate.equalize import equalize
 from hwflow.quantize.calibrate.insert import insert
 from hwflow.quantize.calibrate.joint.reconstruct import learned_ranges, reconstruct
-from hwflow.quantize.calibrate.points import Point, common_ranges, flags, points, scale_source, squares
-from hwflow.quantize.calibrate.ranges import NOTHING, Progress, ranges_of_silent
-from hwflow.quantize.calibrate.recurrent import Reach, needs_reaches, reaches, with_reaches
+from hwflow.quantize.calibrate.points import Point, common_ranges, points, scale_source
+from hwflow.quantize.calibrate.prepared import (
+    LEAST_ROWS,
+    Prepared,
+    Trial,
+    activation_forms,
+    activation_settings,
+    chosen_of,
+)
+from hwflow.quantize.calibrate.ranges import NOTHING, Progress
+from hwflow.quantize.calibrate.recurrent import needs_reaches, reaches, with_reaches
 from hwflow.quantize.calibrate.room import Room
 from hwflow.quantize.calibrate.tune import equalizes, resolved, tune
 from hwflow.quantize.calibrate.weights import recurrent_weights
-from hwflow.quantize.calibrate.wide import exact_sums, narrowed
 from hwflow.quantize.checks.meaning import Proof, Trail
+from hwflow.quantize.chosen import Chosen
 from hwflow.quantize.dialects.standard import with_wide_integers
 from hwflow.quantize.graphs import as_ints, is_layer, label_of, producers
 from hwflow.quantize.passes.affine import fold_affine, fold_affine_before_rankings
@@ -42,8 +45,8 @@ from hwflow.quantize.passes.pads import fold_pads
 from hwflow.quantize.passes.products import factors_behind_products
 from hwflow.quantize.passes.tables import functions_into_tables
 from hwflow.quantize.settings import (
-    MOST_ACTIVATION_BITS,
     ActivationSettings,
+    Effort,
     LayerSettings,
     QuantizationSettings,
     RangeMethod,
@@ -83,41 +86,15 @@ class PostTraining:
     """A float model as a QDQ model.
 
     `twin` is the model in reals that `qdq` approximates; `sources` maps the activation tensors of `qdq`, integer and
-    real, to the tensor of `twin` that has the same meaning.  `settings_text` is the YAML text with every choice made.
+    real, to the tensor of `twin` that has the same meaning.  `settings_text` is the YAML text with every choice made,
+    `chosen` those that were made on rows held back.
     """
 
     qdq: Model
     twin: Model
     sources: Mapping[str, str]
     settings_text: str
-
-
-@dataclass(frozen=True)
-class Prepared:
-    """A float model in the form that is quantized, with what is known of its tensors, for any settings.
-
-    `points` become integers, each group of `common` best in the same way.  `rows` are the calibration data, None where
-    there are none.  `seen` has the values of each point on them, or on made-up rows; it is None where there are no rows
-    and nothing has to be measured, because the settings say every range.  `reaches` has the values inside of recurrent
-    layers, by their nodes' names, of those rows; where there are none and they must be known, of made-up rows.
-    `room` is that for rows beyond the calibration data, where the settings ask for it.
-    `equalized` says whether weights of `twin` were equalized across layers.
-    """
-
-    twin: Model
-    points: tuple[Point, ...]
-    common: tuple[tuple[str, ...], ...]
-    rows: Mapping[str, Array] | None
-    seen: Mapping[str, Histogram] | None
-    equalized: bool
-    reaches: Mapping[str, Reach] = field(default_factory=dict)
-    room: Room | None = None
-
-    @property
-    def layers(self) -> tuple[Node, ...]:
-        """The nodes with weights that become integers."""
-        graph = self.twin.graph
-        return tuple(node for node in graph.nodes if is_layer(node, graph.initializers))
+    chosen: Chosen | None = None
 
 
 def to_qdq(
@@ -134,7 +111,17 @@ def to_qdq(
     or settings that do not fit the model.  MeaningChanged: a pass, one here or on the trail of
     `proof` to `model`, changed what the model computes.
     """
-    return finish(prepare(model, calibration, settings, notes, progress, proof), settings, notes)
+    prepared = prepare(model, calibration, settings, notes, progress, proof)
+    choice = choose(prepared, settings)
+    if choice is None:
+        return finish(prepared, settings, notes)
+    if settings.effort is Effort.BEST and settings.equalize is None and not prepared.equalized:
+        equal = prepare(model, calibration, replace(settings, equalize=True), [], None, proof)
+        other = choose(equal, settings)
+        if other is not None and other.noise.beats(choice.noise):
+            prepared, choice = equal, other.after("weights equalized", other.noise.gain(choice.noise))
+    notes.append(str(choice.chosen))
+    return replace(finish(prepared, choice.settings, notes), chosen=choice.chosen)
 
 
 def prepare(
@@ -157,7 +144,7 @@ def prepare(
     model = trail.end
     tensor_points = points(model, settings.hardware_argmax)
     _check_types(model, tensor_points)
-    if calibration is None and all(_chosen(point, settings).range is not None for point in tensor_points):
+    if calibration is None and all(chosen_of(point, settings).range is not None for point in tensor_points):
         inside = reaches(model, calibrate.synthetic(model)) if needs_reaches(model) else {}
         return Prepared(model, tensor_points, common_ranges(model, tensor_points), None, None, equalized, inside)
     rows = calibrate.synthetic(model) if calibration is None else calibrate.checked(model, calibration)
@@ -169,10 +156,23 @@ def prepare(
             f"no calibration data: ranges come from {calibrate.SYNTHETIC_ROWS} rows of normally distributed noise, "
             "and the accuracy will suffer; give real inputs with --data"
         )
-    seen = calibrate.measure(model, rows, tensors, progress)
+    seen, trial = _measured(model, rows, tensors, settings, progress, is_real=calibration is not None)
     room = Room.of(model, tensor_points, rows, settings.room)
     rows_kept = None if calibration is None else rows
-    return Prepared(model, tensor_points, common, rows_kept, seen, equalized, reaches(model, rows), room)
+    return Prepared(model, tensor_points, common, rows_kept, seen, equalized, reaches(model, rows), room, trial)
+
+
+def _measured(
+    model: Model, rows: Mapping[str, Array], tensors: list[str], settings: QuantizationSettings,
+    progress: Progress | None, *, is_real: bool,
+) -> tuple[dict[str, Histogram], Trial | None]:  # fmt: skip
+    """The values of `tensors`; and rows to compare choices on, where there are enough that `is_real`."""
+    count = min(len(array) for array in rows.values())
+    if not is_real or settings.effort is Effort.QUICK or settings.room or count < LEAST_ROWS:
+        return calibrate.measure(model, rows, tensors, progress), None
+    fitted, held = Trial.numbers(count)
+    seen = calibrate.measure(model, rows, tensors, progress, fitted)
+    return calibrate.measure(model, rows, tensors, progress, held, seen), Trial.of(rows, seen)
 
 
 def _check_types(model: Model, tensors: tuple[Point, ...]) -> None:
@@ -189,8 +189,8 @@ def _check_types(model: Model, tensors: tuple[Point, ...]) -> None:
 def finish(prepared: Prepared, settings: QuantizationSettings, notes: list[str]) -> PostTraining:
     """The QDQ model for `settings`."""
     _check_names(prepared, settings)
-    chosen = _learned(prepared, settings, _activation_settings(prepared, settings, notes), notes)
-    activations = _forms(prepared, chosen)
+    chosen = _learned(prepared, settings, activation_settings(prepared, settings, notes), notes)
+    activations = activation_forms(prepared, chosen)
     _check_padding(prepared, activations)
     tuned = tune(prepared.twin, activations, settings, prepared.rows)
     if prepared.rows is not None:
@@ -205,14 +205,6 @@ def finish(prepared: Prepared, settings: QuantizationSettings, notes: list[str])
     return PostTraining(qdq, prepared.twin, inserted.sources, text)
 
 
-def _forms(prepared: Prepared, chosen: Mapping[str, ActivationSettings]) -> dict[str, ActivationForm]:
-    wide, two = squares(prepared.twin, prepared.points), flags(prepared.twin, prepared.points)
-    activations = {name: _form(choice, is_square=name in wide) for name, choice in chosen.items()}
-    activations |= {name: activation_form(*ends, bits=1) for name, ends in two.items()}
-    exact = exact_sums(prepared.twin, prepared.points, activations)
-    return {name: form for name, form in activations.items() if name not in exact}
-
-
 def _learned(
     prepared: Prepared, settings: QuantizationSettings, chosen: Mapping[str, ActivationSettings], notes: list[str]
 ) -> Mapping[str, ActivationSettings]:
@@ -220,7 +212,7 @@ def _learned(
     shared = {name for group in prepared.common for name in group}
     names = [
         point.tensor for point in prepared.points
-        if (own := _chosen(point, settings)).method is RangeMethod.LEARNED and own.range is None
+        if (own := chosen_of(point, settings)).method is RangeMethod.LEARNED and own.range is None
         and point.tensor not in shared
     ]
     if not names:
@@ -228,7 +220,7 @@ def _learned(
     if prepared.rows is None:
         raise HwflowError("settings: a range must not be learned without calibration data", "give real inputs with "
                           "--data, or take another method")
-    widths = learned_ranges(prepared.twin, _forms(prepared, chosen), settings, prepared.rows, names, notes)
+    widths = learned_ranges(prepared.twin, activation_forms(prepared, chosen), settings, prepared.rows, names, notes)
     ranges = {name: (low * widths[name], high * widths[name]) for name in names
               for low, high in [chosen[name].range or NOTHING]}
     return {**chosen, **{name: replace(chosen[name], range=ends) for name, ends in ranges.items()}}
@@ -250,17 +242,6 @@ def _check_padding(prepared: Prepared, activations: Mapping[str, ActivationForm]
             )
 
 
-def _chosen(point: Point, settings: QuantizationSettings) -> ActivationSettings:
-    return settings.input(point.owner) if point.is_input else settings.layer(point.owner).output
-
-
-def _form(choice: ActivationSettings, is_square: bool) -> ActivationForm:
-    """A square has twice the bits of `choice`, as far as there are."""
-    assert choice.range is not None
-    bits = min(2 * choice.bits, MOST_ACTIVATION_BITS) if is_square else choice.bits
-    return activation_form(*choice.range, bits, choice.symmetric)
-
-
 def _check_names(prepared: Prepared, settings: QuantizationSettings) -> None:
     """Settings of a node that is a part of another, or runs on the host, would be passed over in silence."""
     layers = [point.owner for point in prepared.points if not point.is_input]
@@ -274,47 +255,6 @@ def _check_names(prepared: Prepared, settings: QuantizationSettings) -> None:
                     f"settings: {section}/{name} must be {kind} with integers of its own, not what runs on the host or "
                     f"is a part of another layer (a Relu belongs to the layer before it){nearest_name(name, there)}"
                 )
-
-
-def _activation_settings(
-    prepared: Prepared, settings: QuantizationSettings, notes: list[str]
-) -> dict[str, ActivationSettings]:
-    """The settings of every point, with the range found."""
-    wished = {point.tensor: _chosen(point, settings) for point in prepared.points}
-    choices: dict[str, ActivationSettings] = {}
-    for point in prepared.points:
-        name, choice = point.tensor, wished[point.tensor]
-        ends = choice.range
-        if ends is None:
-            assert prepared.seen is not None  # `prepare` measures where a range is missing
-            seen = prepared.seen[name]
-            if seen.low == seen.high:
-                notes.append(f"tensor '{name}' is {seen.low:g} everywhere in the calibration data")
-            ends = choose_range(seen, choice)
-            ends = _of_scores(*ends) if point.is_scores else ends
-            if prepared.room is not None:
-                ends = prepared.room.added(point, ends, {name: own.range or NOTHING for name, own in choices.items()})
-        choices[name] = replace(choice, method=resolved_method(choice), range=ends)
-    for group in prepared.common:
-        if len({wished[name] for name in group}) > 1:
-            continue  # the user wants them different
-        ranges = [choices[name].range or (0.0, 0.0) for name in group]
-        both = (min(low for low, _ in ranges), max(high for _, high in ranges))
-        choices.update({name: replace(choices[name], range=both) for name in group})
-    known = {name: choice.range or (0.0, 0.0) for name, choice in choices.items()}
-    for name, ends in ranges_of_silent(prepared.twin.graph, known).items():
-        if wished[name].range is None:
-            choices[name] = replace(choices[name], range=ends)
-    return narrowed(prepared.twin, prepared.points, choices, notes)
-
-
-def _of_scores(low: float, high: float) -> tuple[float, float]:
-    """The range of scores: as far up as down.
-
-    Classes that the calibration data hardly show would be clipped, and clipped scores are the same for all of them.
-    A bit of resolution less costs little there, because no layer adds to the error.
-    """
-    return (-max(-low, high), max(-low, high)) if low < 0 < high else (low, high)
 
 
 def _resolved(

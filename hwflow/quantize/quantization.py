@@ -22,10 +22,12 @@ from hwflow.onnx.rewrite.passes import PASSES, Pass
 from hwflow.onnx.run.sequences import state_pairs, with_state_rows
 from hwflow.outcome import OutcomeWarning
 from hwflow.quantize.calibrate.partly_quantized import complete, rows_of, trial_form, with_quantizers
+from hwflow.quantize.calibrate.prepared import Prepared
 from hwflow.quantize.calibrate.ranges import Progress, checked, equal_rows
 from hwflow.quantize.calibrate.weights import has_real_weights, recurrent_weights
 from hwflow.quantize.checks.imported_layers import require_layers
 from hwflow.quantize.checks.meaning import NOT_COMPARED, Meaning, Proof, Trail
+from hwflow.quantize.chosen import Chosen
 from hwflow.quantize.dialects.classical.kernels import products_of_kernels
 from hwflow.quantize.dialects.classical.missing import lost_ways
 from hwflow.quantize.dialects.classical.rules import classical_to_standard, takes_wide_integers
@@ -62,7 +64,7 @@ from hwflow.quantize.passes.tables import numbers_of_rows, one_hot_to_gather, ta
 from hwflow.quantize.passes.tracing import traced_moves
 from hwflow.quantize.passes.transposed import transposed_to_conv
 from hwflow.quantize.passes.widened import widened_to_expand
-from hwflow.quantize.post_training import CALIBRATED, PostTraining, Prepared, finish, prepare, to_qdq
+from hwflow.quantize.post_training import CALIBRATED, PostTraining, finish, prepare, to_qdq
 from hwflow.quantize.problems import raise_all
 from hwflow.quantize.provenance import originals, origins, renamed_sources, twin, views
 from hwflow.quantize.quantized import Quantized
@@ -233,7 +235,8 @@ def _with_states(
 class _Form:
     """A QDQ model, and `model`, the form of it that is imported and computes what `meaning` says.
 
-    `twin` and `sources` are the model in reals and its tensors; `settings` is the YAML text of a calibrated model.
+    `twin` and `sources` are the model in reals and its tensors; `settings` is the YAML text of a calibrated model, and
+    `chosen` what quantization chose for it.
     """
 
     qdq: Model
@@ -242,6 +245,7 @@ class _Form:
     twin: Model
     sources: Mapping[str, str]
     settings: str = ""
+    chosen: Chosen | None = None
 
 
 def _lacking(model: Model, settings: QuantizationSettings) -> tuple[str, ...]:
@@ -298,7 +302,8 @@ def _of_floats(trained: PostTraining, judged: _Judged, calibration: Mapping[str,
     proof = Proof(Trail(trained.qdq), judged(trained.qdq, calibration, None)).run(QDQ_PASSES)
     model = _known(proof.trail.end)
     sources = renamed_sources(model, trained.sources)
-    return _Form(trained.qdq, model, proof.meaning, trained.twin, sources, trained.settings_text)
+    return _Form(trained.qdq, model, proof.meaning, trained.twin, sources, trained.settings_text,
+                 trained.chosen)
 
 
 def _integers(
@@ -315,7 +320,7 @@ def _integers(
     notes += [*segment_notes(graph), _host_note(form.model, before, after)]
     return Quantized(
         graph, before, after, tuple(notes), form.qdq, form.twin, views(tensors, form.sources, form.twin), form.settings,
-        source, originals(tensors, form.sources, form.model, source), warnings,
+        source, originals(tensors, form.sources, form.model, source), warnings, form.chosen,
     )  # fmt: skip
 
 

@@ -23,6 +23,7 @@ from hwflow.onnx import load, save
 from hwflow.onnx.inference.maps import class_names
 from hwflow.onnx.model import Model
 from hwflow.outcome import OutcomeWarning
+from hwflow.quantize.chosen import Chosen
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,7 +49,7 @@ class Quantized(ByValue):
     without rounding of weights, too); `views` maps tensors of `graph` to the twin's.  `settings` is the YAML text that
     makes the same graph of the same float model and data; empty for a model that came quantized.  `original` is the
     model as its file has it, and `originals` maps tensors of `graph` to its tensors, reals or integers.
-    `warnings` is what is the matter with the calibration.
+    `warnings` is what is the matter with the calibration, and `chosen` what was chosen on rows that were held back.
     """
 
     graph: LayerGraph
@@ -77,23 +78,26 @@ class Quantized(ByValue):
     original: Model | None = None
     originals: Mapping[str, View] = field(default_factory=dict)
     warnings: tuple[OutcomeWarning, ...] = ()
+    chosen: Chosen | None = None
 
 
 _MODELS = ("prologue", "epilogue", "qdq", "twin")
 _NOTES, _SETTINGS, _VIEWS, _ORIGINALS = "notes.txt", "quantize.yaml", "views.npz", "originals.npz"
 _ORIGINAL = "original.onnx"
-_WARNINGS = "warnings.json"
+_WARNINGS, _CHOSEN = "warnings.json", "chosen.json"
 
 
 def save_quantized(quantized: Quantized, folder: Path) -> None:
     """Write into the existing `folder`: graph.yaml, arrays.npz, prologue.onnx, epilogue.onnx, qdq.onnx, twin.onnx,
-    original.onnx, notes.txt, warnings.json, views.npz, originals.npz, and quantize.yaml where there are settings."""
+    original.onnx, notes.txt, warnings.json, chosen.json, views.npz, originals.npz, and quantize.yaml where there are
+    settings."""
     save_graph(quantized.graph, folder)
     for name in _MODELS:
         save(getattr(quantized, name), folder / f"{name}.onnx")
     (folder / _NOTES).write_text("".join(f"{note}\n" for note in quantized.notes), encoding="utf-8")
     (folder / _SETTINGS).write_text(quantized.settings, encoding="utf-8")
     (folder / _WARNINGS).write_text(json.dumps(plain(quantized.warnings)), encoding="utf-8")
+    (folder / _CHOSEN).write_text(json.dumps(plain((quantized.chosen,) if quantized.chosen else ())), encoding="utf-8")
     if quantized.original is not None:
         save(quantized.original, folder / _ORIGINAL)
     for name, views in ((_VIEWS, quantized.views), (_ORIGINALS, quantized.originals)):
@@ -112,13 +116,16 @@ def load_quantized(folder: Path) -> Quantized:
             settings = file.read().decode("utf-8")
         with open_plain(folder / _WARNINGS) as file:
             warnings = read_facts(file.read(), tuple[OutcomeWarning, ...])
+        with open_plain(folder / _CHOSEN) as file:
+            chosen = next(iter(read_facts(file.read(), tuple[Chosen, ...])), None)
         views, originals = (_read_views(folder / name) for name in (_VIEWS, _ORIGINALS))
     except (OSError, ValueError, KeyError, TypeError, UnicodeDecodeError, zipfile.BadZipFile) as error:
         raise HwflowError(
             f"'{folder}' must hold a quantized model, which it does not ({error})",
             "delete the folder and quantize again"
         ) from None
-    return Quantized(graph, prologue, epilogue, tuple(notes), qdq, twin, views, settings, original, originals, warnings)
+    return Quantized(graph, prologue, epilogue, tuple(notes), qdq, twin, views, settings, original, originals, warnings,
+                     chosen)
 
 
 def _read_views(path: Path) -> dict[str, View]:

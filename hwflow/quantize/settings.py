@@ -45,6 +45,14 @@ class WeightRounding(enum.StrEnum):
         return self in (WeightRounding.ADAPTIVE, WeightRounding.JOINT)
 
 
+class Effort(enum.StrEnum):
+    """How much work goes into choices that nobody has made: none, some seconds, or all that there is to try."""
+
+    QUICK = "quick"
+    NORMAL = "normal"
+    BEST = "best"
+
+
 class OutputStage(enum.StrEnum):
     """The way from sums to elements; automatic is the cheaper of both where both are exact."""
 
@@ -146,7 +154,8 @@ class QuantizationSettings(ByValue):
     ArgMin or TopK at the end of the model is a layer of the hardware, not a node of the host.  `chosen`: the widths of
     `default` are somebody's choice, not only what is taken where nobody says.  `room`: ranges of inputs that are found
     in data grow by this part of them at each end, and those of other tensors as far as such inputs take them.
-    `joint_steps`: how often joint rounding changes all weights, and what learns ranges all ranges.
+    `joint_steps`: how often joint rounding changes all weights, and what learns ranges all ranges.  `effort` is for
+    what is left automatic.
     """
 
     default: LayerSettings = LayerSettings()
@@ -157,6 +166,7 @@ class QuantizationSettings(ByValue):
     chosen: bool = field(default=False, compare=False)
     room: float = field(default=0.0, compare=False)
     joint_steps: int = JOINT_STEPS
+    effort: Effort = field(default=Effort.QUICK, compare=False)
 
     __repr__ = fields_repr
 
@@ -207,10 +217,11 @@ def with_rescale_bits(
 
 
 def with_options(
-    settings: QuantizationSettings, rescale_bits: int | Literal["auto"] | None, hardware_argmax: bool
-) -> QuantizationSettings:
+    settings: QuantizationSettings, rescale_bits: int | Literal["auto"] | None, hardware_argmax: bool = False,
+    effort: Effort = Effort.QUICK,
+) -> QuantizationSettings:  # fmt: skip
     """`settings` with what a user says of the whole model beside them, as `with_rescale_bits`."""
-    chosen = with_rescale_bits(settings, rescale_bits)
+    chosen = replace(with_rescale_bits(settings, rescale_bits), effort=effort)
     return replace(chosen, hardware_argmax=True) if hardware_argmax else chosen
 
 

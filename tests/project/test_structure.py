@@ -27,7 +27,7 @@ PARTS = {
     "serve": {"onnx", "layers", "quantize", "golden", "host"},
     "synth": {"layers", "stages", "hls", "host"},
     "export": set(),
-    "options": {"onnx", "layers", "stages", "synth"},
+    "options": {"onnx", "layers", "stages", "synth", "quantize"},
     "facts": {"onnx", "layers", "stages", "quantize", "hls", "host", "synth"},
 }
 PARTS["pipeline"] = {"outcome", "onnx", "data", "layers", "stages", "quantize", "golden", "accuracy", "hls", "host",

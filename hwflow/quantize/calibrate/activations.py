@@ -39,6 +39,8 @@ class Histogram:
         self.exponent = 0
         self.first = 0
         self.counts: npt.NDArray[np.int64] = np.zeros(0, np.int64)
+        #: Ranges that were chosen of these counts, by the settings that asked.
+        self.chosen: dict[ActivationSettings, tuple[float, float]] = {}
 
     @property
     def width(self) -> float:
@@ -52,6 +54,7 @@ class Histogram:
     def add(self, values: Array) -> None:
         """Count the finite `values`, of any shape and at least one."""
         array = np.asarray(values, np.float64).ravel()
+        self.chosen = {}
         self.low, self.high = min(self.low, float(array.min())), max(self.high, float(array.max()))
         some = array[array != 0]
         self.zeros += array.size - some.size
@@ -192,6 +195,12 @@ def choose_range(seen: Histogram, settings: ActivationSettings) -> tuple[float, 
     """
     if settings.range is not None:
         return settings.range
+    if settings not in seen.chosen:
+        seen.chosen[settings] = _chosen_range(seen, settings)
+    return seen.chosen[settings]
+
+
+def _chosen_range(seen: Histogram, settings: ActivationSettings) -> tuple[float, float]:
     if settings.method is RangeMethod.LEARNED:
         settings = replace(settings, method=RangeMethod.AUTO)
     low, high = min(seen.low, 0.0), max(seen.high, 0.0)

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import TypeAlias
 
@@ -134,17 +135,19 @@ def _of_input(value: Value, rows: Mapping[str, Array], missing: Collection[str])
 
 
 def measure(
-    model: Model, rows: Mapping[str, Array], tensors: Sequence[str], progress: Progress | None = None
-) -> dict[str, Histogram]:
-    """The values of each of `tensors` over all rows, in one pass, row by row, in bounded memory.
+    model: Model, rows: Mapping[str, Array], tensors: Sequence[str], progress: Progress | None = None,
+    numbers: Sequence[int] | None = None, seen: Mapping[str, Histogram] | None = None,
+) -> dict[str, Histogram]:  # fmt: skip
+    """The values of each of `tensors` over all rows, or those of these `numbers`, row by row, in bounded memory.
 
-    Elements that nothing computes with are left out.  `rows` maps every input of `model` to an array [n, *its shape].
-    HwflowError where a tensor becomes NaN or infinite.
+    They are added to what was `seen`.  Elements that nothing computes with are left out.  `rows` maps every input of
+    `model` to an array [n, *its shape].  HwflowError where a tensor becomes NaN or infinite.
     """
     count = min(len(array) for array in rows.values())
-    seen = {name: Histogram() for name in tensors}
+    seen = {name: Histogram() for name in tensors} if seen is None else {n: copy.deepcopy(h) for n, h in seen.items()}
     used = used_elements(model, tensors)
-    for k in range(count):
+    numbers = range(count) if numbers is None else numbers
+    for done, k in enumerate(numbers, count - len(numbers)):
         values = evaluate(model, {name: array[k] for name, array in rows.items()}, fetch=tuple(tensors))
         for name, histogram in seen.items():
             there = values[name][used[name]] if name in used else values[name]
@@ -156,7 +159,7 @@ def measure(
                 )
             histogram.add(there)
         if progress is not None:
-            progress(k + 1, count)
+            progress(done + 1, count)
     return seen
 
 

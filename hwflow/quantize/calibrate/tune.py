@@ -15,7 +15,7 @@ for all channels it loses as often as it wins.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 from hwflow_base.errors import HwflowError
@@ -102,10 +102,9 @@ def tune(
     there are none.  `progress` is called with (layers done, layers in all).  The same data gives the same result, bit
     for bit.  HwflowError: settings that need data where there is none.
     """
-    constants = model.graph.initializers
-    layers = [node for node in model.graph.nodes if is_layer(node, constants) or is_loop(node, constants)]
+    layers = _tunable(model)
     has_data = calibration is not None
-    chosen = _resolved(model, layers, activations, settings, has_data)
+    chosen = choices(model, activations, settings, has_data)
     tuned = [node for node in layers if has_data and needs_data(chosen[label_of(node)])]
     work = _Work(model, chosen, Streams.start(model, activations, calibration or {}, tuned))
     for node in work.streams.nodes:
@@ -123,16 +122,17 @@ def tune(
     return Tuned(with_graph(model, nodes, work.biases), work.forms, chosen, work.loops)
 
 
-def _resolved(
-    model: Model,
-    layers: Sequence[Node],
-    activations: Mapping[str, ActivationForm],
-    settings: QuantizationSettings,
-    has_data: bool,
+def _tunable(model: Model) -> list[Node]:
+    constants = model.graph.initializers
+    return [node for node in model.graph.nodes if is_layer(node, constants) or is_loop(node, constants)]
+
+
+def choices(
+    model: Model, activations: Mapping[str, ActivationForm], settings: QuantizationSettings, has_data: bool
 ) -> dict[str, WeightSettings]:
-    """The choices for each layer, by its label."""
+    """What `settings` mean for each layer, by its label, with nothing left to decide."""
     makers, choices = producers(model.graph), dict[str, WeightSettings]()
-    for node in layers:
+    for node in _tunable(model):
         form = activations.get(scale_source(node.inputs[0], makers, activations))
         bits = 8 if form is None else IntFormat.covering(form.low, form.high).bits
         choices[label_of(node)] = resolved(settings.layer(label_of(node)).weights, label_of(node), has_data, bits)

@@ -6,7 +6,7 @@ import enum
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from hwflow.quantize.post_training import Prepared
+from hwflow.quantize.calibrate.prepared import Prepared
 from hwflow.quantize.settings import LayerSettings, QuantizationSettings, WeightRounding
 
 #: A width for every knob, in the order of the knobs.

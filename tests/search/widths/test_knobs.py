@@ -7,7 +7,8 @@ import pytest
 
 from hwflow import onnx
 from hwflow.onnx.build import Builder
-from hwflow.quantize.post_training import Prepared, prepare
+from hwflow.quantize.calibrate.prepared import Prepared
+from hwflow.quantize.post_training import prepare
 from hwflow.quantize.settings import (
     ActivationSettings,
     LayerSettings,

@@ -19,6 +19,7 @@ from hwflow.accuracy import Accuracy, Histogram, LayerNoise, OutputNoise, Pair, 
 from hwflow.data.pictures import MOST_PIXELS
 from hwflow.outcome import OutcomeWarning
 from hwflow.pipeline.records import ACCURACY, Record
+from hwflow.quantize.chosen import Chosen
 
 from ...console.accuracy import (
     apart_text,
@@ -363,7 +364,8 @@ def body_of(subject: Subject, record: Record) -> Markup:
     noises = of_plain(facts["layers"], tuple[LayerNoise, ...])
     links = {layer: f"#{stage_anchor(stage.name)}" for stage in subject.plan.stages for layer in stage.layers}
     source = f"{number(accuracy.rows)} rows of {facts['data']['file']}, measured on {when(record)}"
-    parts = [note(source), accuracy_body(accuracy), warnings_of(facts), confusion(accuracy)]
+    parts = [note(source), accuracy_body(accuracy), warnings_of(facts), choices_of(subject.quantized.chosen),
+             confusion(accuracy)]
     if noises:
         rows = int(facts["layer_rows"])
         parts += [element("h3", "Noise of the layers"), layer_bars(noises, links), layer_table(noises, rows),
@@ -386,6 +388,17 @@ def accuracy_body(accuracy: Accuracy) -> Markup:
                 (noise.output, Cell(apart_text(noise), noise.snr_db), _largest(noise)) for noise in noises],
                 caption=f"{caption} of the integer model against those of the float model"))
     return Markup("").join(parts)
+
+
+def choices_of(chosen: Chosen | None) -> Markup:
+    """What quantization chose by itself; nothing where it compared nothing."""
+    if chosen is None:
+        return Markup("")
+    lines = [(gain.choice, Cell(f"{gain.decibels:+.1f} dB", gain.decibels)) for gain in chosen.gains]
+    caption = f"Choices of quantization, on {number(chosen.rows)} calibration rows held back"
+    made = table(("choice", "gained"), lines, caption=caption) if lines else note(f"{caption}: the defaults stayed.")
+    left = f" Not all was tried, because it takes long: {', '.join(chosen.omitted)}." if chosen.omitted else ""
+    return made + note(f"What leaves the layers has {chosen.decibels:.1f} dB signal to noise there.{left}")
 
 
 def _largest(noise: OutputNoise) -> Cell:
