@@ -16,21 +16,19 @@ from hwflow.quantize.calibrate import ranges as calibrate
 from hwflow.quantize.calibrate.activations import ActivationForm, Histogram, resolved_method
 from hwflow.quantize.calibrate.choose import choose
 from hwflow.quantize.calibrate.equalize import equalize
+from hwflow.quantize.calibrate.fitted import fit
 from hwflow.quantize.calibrate.insert import insert
-from hwflow.quantize.calibrate.joint.reconstruct import learned_ranges, reconstruct
 from hwflow.quantize.calibrate.points import Point, common_ranges, points, scale_source
 from hwflow.quantize.calibrate.prepared import (
     LEAST_ROWS,
     Prepared,
     Trial,
-    activation_forms,
-    activation_settings,
     chosen_of,
 )
-from hwflow.quantize.calibrate.ranges import NOTHING, Progress
+from hwflow.quantize.calibrate.ranges import Progress
 from hwflow.quantize.calibrate.recurrent import needs_reaches, reaches, with_reaches
 from hwflow.quantize.calibrate.room import Room
-from hwflow.quantize.calibrate.tune import equalizes, resolved, tune
+from hwflow.quantize.calibrate.tune import equalizes, resolved
 from hwflow.quantize.calibrate.weights import recurrent_weights
 from hwflow.quantize.checks.meaning import Proof, Trail
 from hwflow.quantize.chosen import Chosen
@@ -49,7 +47,6 @@ from hwflow.quantize.settings import (
     Effort,
     LayerSettings,
     QuantizationSettings,
-    RangeMethod,
     WeightSettings,
 )
 from hwflow.quantize.settings_file import nearest_name, settings_to_yaml
@@ -189,12 +186,9 @@ def _check_types(model: Model, tensors: tuple[Point, ...]) -> None:
 def finish(prepared: Prepared, settings: QuantizationSettings, notes: list[str]) -> PostTraining:
     """The QDQ model for `settings`."""
     _check_names(prepared, settings)
-    chosen = _learned(prepared, settings, activation_settings(prepared, settings, notes), notes)
-    activations = activation_forms(prepared, chosen)
+    fitted = fit(prepared, settings, notes)
+    chosen, activations, tuned = fitted.chosen, fitted.activations, fitted.tuned
     _check_padding(prepared, activations)
-    tuned = tune(prepared.twin, activations, settings, prepared.rows)
-    if prepared.rows is not None:
-        tuned = reconstruct(prepared.twin, activations, settings, tuned, prepared.rows, notes)
     inserted = insert(tuned.model, activations, tuned.weights)
     loops = {name: (form.w, form.r) for name, form in tuned.loops.items()}
     qdq = with_wide_integers(recurrent_weights(
@@ -203,27 +197,6 @@ def finish(prepared: Prepared, settings: QuantizationSettings, notes: list[str])
     qdq = with_reaches(qdq, prepared.reaches)
     qdq = replace(qdq, metadata={**qdq.metadata, CALIBRATED: "hwflow"})
     return PostTraining(qdq, prepared.twin, inserted.sources, text)
-
-
-def _learned(
-    prepared: Prepared, settings: QuantizationSettings, chosen: Mapping[str, ActivationSettings], notes: list[str]
-) -> Mapping[str, ActivationSettings]:
-    """`chosen` with the ranges that are to be learned.  Tensors that share a range keep the one that they have."""
-    shared = {name for group in prepared.common for name in group}
-    names = [
-        point.tensor for point in prepared.points
-        if (own := chosen_of(point, settings)).method is RangeMethod.LEARNED and own.range is None
-        and point.tensor not in shared
-    ]
-    if not names:
-        return chosen
-    if prepared.rows is None:
-        raise HwflowError("settings: a range must not be learned without calibration data", "give real inputs with "
-                          "--data, or take another method")
-    widths = learned_ranges(prepared.twin, activation_forms(prepared, chosen), settings, prepared.rows, names, notes)
-    ranges = {name: (low * widths[name], high * widths[name]) for name in names
-              for low, high in [chosen[name].range or NOTHING]}
-    return {**chosen, **{name: replace(chosen[name], range=ends) for name, ends in ranges.items()}}
 
 
 def _check_padding(prepared: Prepared, activations: Mapping[str, ActivationForm]) -> None:

@@ -9,15 +9,20 @@ machine.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import TypeAlias
 
 from hwflow.quantize.calibrate.activations import ActivationForm
+from hwflow.quantize.calibrate.fitted import fit
 from hwflow.quantize.calibrate.noise import EVEN, LIKELY, SURE, Judge, Noise, operations
 from hwflow.quantize.calibrate.points import Point
 from hwflow.quantize.calibrate.prepared import Prepared, activation_forms, activation_settings, chosen_of
+from hwflow.quantize.calibrate.ranges import NOTHING, Range
 from hwflow.quantize.calibrate.streams import operations_of_moments
-from hwflow.quantize.calibrate.tune import choices, tune
+from hwflow.quantize.calibrate.tune import choices
+from hwflow.quantize.calibrate.weights import needs_data
 from hwflow.quantize.chosen import Chosen, Gain
 from hwflow.quantize.settings import (
     ActivationSettings,
@@ -29,8 +34,8 @@ from hwflow.quantize.settings import (
     WeightSettings,
 )
 
-#: What the choices of a normal effort may take: so many times the rows that ranges are measured on, and besides so many
-#: operations (`noise.operations`), which are a second or two.
+#: What the choices of a normal effort may take: so many times what the defaults take, and besides so many operations
+#: (`noise.operations`), which are a second or two.
 _TIMES, _BESIDES = 4, 1 << 30
 
 #: Decibels that another range of one tensor alone must gain, with all else in reals.
@@ -49,6 +54,15 @@ _ROUNDINGS: tuple[tuple[str, WeightRounding, bool], ...] = (
 )
 
 _RANGES, _SINGLE = "ranges", "ranges of single tensors"
+_LEARNED, _JOINT = "ranges learned", "weights rounded jointly"
+
+#: Parts of a range that a tensor of few bits may do with.
+_SHARES = (0.8, 0.64, 0.5)
+
+#: Bits at most of tensors whose ranges are learned, and of weights that are rounded jointly.
+_LEAST_BITS = 4
+
+_Change: TypeAlias = Callable[[QuantizationSettings], QuantizationSettings]
 
 
 @dataclass(frozen=True)
@@ -76,11 +90,19 @@ def choose(prepared: Prepared, settings: QuantizationSettings) -> Choice | None:
     judge = Judge.of(prepared.twin, prepared.points, trial.held)
     if judge is None:
         return None
-    row = operations(prepared.twin)
-    rows = min(map(len, (prepared.rows or trial.rows).values()))
-    left = math.inf if settings.effort is Effort.BEST else _TIMES * rows * row + _BESIDES
-    work = _Work(replace(prepared, rows=trial.rows, seen=trial.seen), judge, settings, settings, row, left)
-    return work.done()
+    left = math.inf if settings.effort is Effort.BEST else _TIMES * _by_default(prepared, settings) + _BESIDES
+    fitted = replace(prepared, rows=trial.rows, seen=trial.seen)
+    return _Work(fitted, judge, settings, settings, operations(prepared.twin), left).done()
+
+
+def _by_default(prepared: Prepared, settings: QuantizationSettings) -> int:
+    """About how many operations the defaults take: each row once for its ranges, and twice where weights are tuned."""
+    rows = min(map(len, (prepared.rows or {}).values()))
+    forms = activation_forms(prepared, activation_settings(prepared, settings, []))
+    of_layers = choices(prepared.twin, forms, settings, has_data=True)
+    tuned = any(needs_data(own) for own in of_layers.values())
+    return (3 if tuned else 1) * rows * operations(prepared.twin) + (
+        operations_of_moments(prepared.twin, rows) if tuned else 0)
 
 
 def _is_open(settings: QuantizationSettings, prepared: Prepared) -> bool:
@@ -114,6 +136,8 @@ class _Work:
         noise = self.roundings()
         if self.single_ranges():
             noise = self._tuned(self.settings)
+        if self.asked.effort is Effort.BEST:
+            noise = self.learned(noise)
         chosen = Chosen(self.judge.count, noise.decibels, tuple(self.gained), tuple(self.omitted))
         return Choice(self.settings, noise, chosen)
 
@@ -179,20 +203,32 @@ class _Work:
         return min(map(len, (self.prepared.rows or {}).values()))
 
     def _tuned(self, settings: QuantizationSettings) -> Noise:
-        forms = self._forms(settings)
-        tuned = tune(self.prepared.twin, forms, settings, self.prepared.rows)
-        return self.judge.noise(forms, tuned)
+        fitted = fit(self.prepared, settings, [])
+        return self.judge.noise(fitted.activations, fitted.tuned)
+
+    def learned(self, before: Noise) -> Noise:
+        """Ranges of few bits that are learned, and weights of few bits that are rounded jointly; the noise then."""
+        best = before
+        for label, change in ((_LEARNED, _with_learned_ranges), (_JOINT, _with_joint_weights)):
+            candidate = change(self.asked, self.settings)
+            if candidate == self.settings:
+                continue
+            noise = self._tuned(candidate)
+            if noise.beats(best, LIKELY):
+                self.gained.append(Gain(label, noise.gain(best)))
+                best, self.settings = noise, candidate
+        return best
 
     def single_ranges(self) -> bool:
-        """Other methods for single tensors, or those that share a format: what makes least noise alone.
+        """Other ranges for single tensors, or those that share a format: what makes least noise alone.
 
         Whether there are some that are better also together, with real weights.
         """
         changed, labels = self.settings, list[str]()
         for group in self._groups():
-            method = self._best_of(group)
-            if method is not None:
-                changed = _with_method(changed, group, method)
+            change = self._best_of(group)
+            if change is not None:
+                changed = change(changed)
                 labels.append(f"'{group[0].owner}'")
         if not labels:
             return False
@@ -213,20 +249,33 @@ class _Work:
             if all(_is_auto(chosen_of(point, self.asked)) for point in group):
                 yield group
 
-    def _best_of(self, group: tuple[Point, ...]) -> RangeMethod | None:
-        """The method whose noise is least where only the tensors of `group` are integers; None: it has it already."""
+    def _best_of(self, group: tuple[Point, ...]) -> _Change | None:
+        """The change whose noise is least where only the tensors of `group` are integers; None where none is better."""
+        tensors = {point.tensor for point in group}
         best: Noise | None = None
         chosen, seen = None, list[dict[str, ActivationForm]]()
-        for method in (None, *_METHODS):
-            settings = self.settings if method is None else _with_method(self.settings, group, method)
-            forms = {name: form for name, form in self._forms(settings).items() if name in {p.tensor for p in group}}
+        for change in (None, *self._changes(group)):
+            settings = self.settings if change is None else change(self.settings)
+            forms = {name: form for name, form in self._forms(settings).items() if name in tensors}
             if forms in seen or not self._pays(_SINGLE, self.judge.count):
                 continue
             seen.append(forms)
             noise = self.judge.noise(forms)
             if best is None or (noise.beats(best) and noise.gain(best) > _CLEAR):
-                best, chosen = noise, method
+                best, chosen = noise, change
         return chosen
+
+    def _changes(self, group: tuple[Point, ...]) -> Iterator[_Change]:
+        """Other ranges for the tensors of `group`: by another method, and of few bits parts of those that they have."""
+        for method in _METHODS:
+            yield partial(_with_method, group=group, method=method)
+        if any(point.is_scores or chosen_of(point, self.settings).bits > _FEW for point in group):
+            return
+        now = activation_settings(self.prepared, self.settings, [])
+        for share in _SHARES:
+            ends = {point.tensor: now[point.tensor].range or NOTHING for point in group}
+            yield partial(_with_ranges, group=group, ends={
+                name: (share * low, share * high) for name, (low, high) in ends.items()})
 
 
 def _with_outputs(settings: QuantizationSettings, method: RangeMethod) -> QuantizationSettings:
@@ -272,11 +321,52 @@ def _changed(
 
 def _with_method(settings: QuantizationSettings, group: tuple[Point, ...], method: RangeMethod) -> QuantizationSettings:
     """`settings` with `method` for the tensors of `group` alone."""
+    return _of_group(settings, group, lambda point, chosen: _by(chosen, method))
+
+
+def _with_ranges(
+    settings: QuantizationSettings, group: tuple[Point, ...], ends: Mapping[str, Range]
+) -> QuantizationSettings:
+    """`settings` with the ranges `ends` for the tensors of `group`."""
+    return _of_group(settings, group, lambda point, chosen: replace(chosen, range=ends[point.tensor]))
+
+
+def _of_group(
+    settings: QuantizationSettings, group: tuple[Point, ...],
+    change: Callable[[Point, ActivationSettings], ActivationSettings],
+) -> QuantizationSettings:  # fmt: skip
+    """`settings` with a change of the tensors of `group` alone."""
     layers, inputs = dict(settings.layers), dict(settings.inputs)
     for point in group:
         if point.is_input:
-            inputs[point.owner] = _by(settings.input(point.owner), method)
+            inputs[point.owner] = change(point, settings.input(point.owner))
         else:
             layer = settings.layer(point.owner)
-            layers[point.owner] = replace(layer, output=_by(layer.output, method))
+            layers[point.owner] = replace(layer, output=change(point, layer.output))
     return replace(settings, layers=layers, inputs=inputs)
+
+
+def _with_learned_ranges(asked: QuantizationSettings, chosen: QuantizationSettings) -> QuantizationSettings:
+    """`chosen` with learned ranges for tensors of few bits, where `asked` leaves their ranges open."""
+
+    def of(own: ActivationSettings, before: ActivationSettings) -> ActivationSettings:
+        is_learned = _is_auto(before) and own.bits <= _LEAST_BITS
+        return replace(own, method=RangeMethod.LEARNED, range=None) if is_learned else own
+
+    layers = {name: replace(layer, output=of(layer.output, asked.layer(name).output))
+              for name, layer in chosen.layers.items()}
+    inputs = {name: of(own, asked.input(name)) for name, own in chosen.inputs.items()}
+    default = replace(chosen.default, output=of(chosen.default.output, asked.default.output))
+    return replace(chosen, default=default, layers=layers, inputs=inputs)
+
+
+def _with_joint_weights(asked: QuantizationSettings, chosen: QuantizationSettings) -> QuantizationSettings:
+    """`chosen` with jointly rounded weights of few bits, where `asked` leaves open how they are rounded."""
+
+    def of(own: LayerSettings, before: LayerSettings) -> LayerSettings:
+        if not _has_auto_weights(before) or own.weights.bits > _LEAST_BITS:
+            return own
+        return replace(own, weights=replace(own.weights, rounding=WeightRounding.JOINT, bias_correction=True))
+
+    layers = {name: of(layer, asked.layer(name)) for name, layer in chosen.layers.items()}
+    return replace(chosen, default=of(chosen.default, asked.default), layers=layers)
