@@ -22,7 +22,8 @@ HERE = Path(sys.executable)
 DEFAULT = "hwflow"
 #: The widths that a tool of minutes is measured at.
 SLOW = ((4, 8),)
-OWN = (Tool(DEFAULT, "hwflow", HERE),)
+OWN = (Tool(DEFAULT, "hwflow", HERE), *(Tool(f"hwflow {effort}", "hwflow", HERE, {"effort": effort})
+                                        for effort in ("quick", "best")))
 ONNXRUNTIME = tuple(Tool(f"onnxruntime {method}", "onnxruntime", HERE, {"method": method}, bits=(4, 8, 16))
                     for method in ("MinMax", "Entropy", "Percentile"))
 
