@@ -116,8 +116,7 @@ def load_quantized(folder: Path) -> Quantized:
             settings = file.read().decode("utf-8")
         with open_plain(folder / _WARNINGS) as file:
             warnings = read_facts(file.read(), tuple[OutcomeWarning, ...])
-        with open_plain(folder / _CHOSEN) as file:
-            chosen = next(iter(read_facts(file.read(), tuple[Chosen, ...])), None)
+        chosen = _read_chosen(folder / _CHOSEN)
         views, originals = (_read_views(folder / name) for name in (_VIEWS, _ORIGINALS))
     except (OSError, ValueError, KeyError, TypeError, UnicodeDecodeError, zipfile.BadZipFile) as error:
         raise HwflowError(
@@ -126,6 +125,14 @@ def load_quantized(folder: Path) -> Quantized:
         ) from None
     return Quantized(graph, prologue, epilogue, tuple(notes), qdq, twin, views, settings, original, originals, warnings,
                      chosen)
+
+
+def _read_chosen(path: Path) -> Chosen | None:
+    """None also where the folder is of a version that chose nothing."""
+    if not path.exists():
+        return None
+    with open_plain(path) as file:
+        return next(iter(read_facts(file.read(), tuple[Chosen, ...])), None)
 
 
 def _read_views(path: Path) -> dict[str, View]:

@@ -25,8 +25,8 @@ def blocks(language: str) -> list[str]:
 def cli(capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Cli:
     (tmp_path / "models").symlink_to(ROOT / "models")
     monkeypatch.chdir(tmp_path)
-    (settings,) = blocks("yaml")
-    Path("mine.yaml").write_text(settings)
+    for name, settings in zip(("mine.yaml", "few.yaml"), blocks("yaml"), strict=True):
+        Path(name).write_text(settings)
     return Cli(capsys)
 
 
@@ -53,9 +53,11 @@ default: {weights: {bits: 4, per_channel: false, method: mse, rounding: adaptive
           output: {bits: 6, symmetric: true, method: percentile, percentile: 99.99}, output_stage: thresholds,
           rescale_bits: 22}
 inputs: {image: {bits: 8, range: [0, 16], method: entropy}}
-layers: {conv1: {weights: {rounding: nearest, method: minmax}, output: {method: minmax}, output_stage: multiply}}
+layers: {conv1: {weights: {rounding: nearest, method: minmax}, output: {method: minmax}, output_stage: multiply},
+         conv2: {weights: {rounding: joint}, output: {method: learned}}}
 equalize: true
 hardware_argmax: true
+joint_steps: 100
 """
     settings = settings_from_yaml(text, "s", load("models/digits_cnn.onnx"))
     assert settings.equalize is True

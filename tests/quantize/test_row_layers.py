@@ -242,8 +242,8 @@ def test_what_has_no_hardware_is_refused() -> None:
             quantize(network(make))
 
     wide = QuantizationSettings(LayerSettings(output=ActivationSettings(bits=16)))
-    with pytest.raises(HwflowError, match="is int16, and the table of a Softmax is for numbers of up to 12 bits"):
-        quantize(network(lambda m, x: m.node("Softmax", x)), settings=wide)
+    narrowed = quantize(network(lambda m, x: m.node("Softmax", x)), settings=wide)
+    assert any("Softmax" in note and "12" in note for note in narrowed.notes), narrowed.notes
     refused(lambda m, x: m.node("LpNormalization", x, axis=1, p=1), "p must be 2")
     refused(lambda m, x: m.node("LayerNormalization", x, m.node("GlobalMaxPool", x)), "is computed")
     refused(lambda m, x: m.node("Add", x, m.b.nodes(

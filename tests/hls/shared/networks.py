@@ -15,7 +15,7 @@ from tests.strategies.numbers import any_format, requantize
 
 def shared_network(seed: int, taste: Taste = USUAL) -> LayerGraph:
     """The network of this seed."""
-    return network(seed, replace(taste, without=(*ROWS_AND_TREES, "min_pool", "top_k")), Computed)
+    return network(seed, replace(taste, without=(*ROWS_AND_TREES, "min_pool", "top_k", "segments")), Computed)
 
 
 class Computed(Blocks):
