@@ -47,7 +47,7 @@ from .pipeline.simulation import compile_plan, run_plan
 from .pipeline.verilog import write_rtl
 from .quantize import Quantized, quantize, save_quantized
 from .quantize.passes.streaming import keep_states
-from .quantize.settings import QuantizationSettings, settings_of_bits, with_options
+from .quantize.settings import Effort, QuantizationSettings, settings_of_bits, with_options
 from .search.exploration.exploration import Exploration, evaluate, exploration_of
 from .search.exploration.point import Widths
 from .search.exploration.space import Explorer, Material, Space, with_and_without
@@ -203,7 +203,8 @@ def explore(model: Model, data: Rows | None = None, *, boards: Sequence[str | Pa
     rows = None if data is None else dataset_for(data, a_model(model))
     pairs = [(*widths_of(axis), 8) for axis in a_list(bits, "bits")]
     widths = [Widths((weights, activations)) for weights, activations, *_ in pairs] or [Widths()]
-    settings = {axis: QuantizationSettings() if axis.bits is None else settings_of_bits(*axis.bits) for axis in widths}
+    settings = {axis: with_options(QuantizationSettings() if axis.bits is None else settings_of_bits(*axis.bits),
+                                   None, effort=Effort.NORMAL) for axis in widths}
     names = a_list(boards, "boards") or list_boards()
     places = {name.name if isinstance(name, Board) else str(name): as_board(name) for name in names}
     space = Space(places, tuple(settings), (execution_of(execution),),

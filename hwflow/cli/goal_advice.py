@@ -11,7 +11,7 @@ from hwflow_base.printable import number
 from ..accuracy import Accuracy
 from ..hls import Plan
 from ..layers.base import LayerGraph
-from ..options import BOARD, GoalOptions, QuantizationOptions
+from ..options import BOARD, GoalOptions
 from ..pipeline.pipeline import Pipeline
 from ..pipeline.planning import executions_of
 from ..quantize.quantization import of_prepared, prepared_for
@@ -35,7 +35,8 @@ def advise_goal(console: Console, pipeline: Pipeline, accuracy: Accuracy | None)
     """
     noisy = [noise for noise in (accuracy.outputs if accuracy else ())
              if noise.snr_db is not None and noise.snr_db < ENOUGH_DB and not noise.counts and not noise.state]
-    if not noisy or pipeline.quantization != QuantizationOptions() or not pipeline.quantized.settings:
+    asked = pipeline.quantization
+    if not noisy or asked.bits is not None or asked.settings is not None or not pipeline.quantized.settings:
         return None
     worst = min(noisy, key=lambda noise: noise.snr_db or 0.0)
     board = pipeline.hardware.board

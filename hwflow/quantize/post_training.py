@@ -14,7 +14,7 @@ from hwflow.onnx.model import Array, Model
 from hwflow.onnx.rewrite.passes import PASSES, Pass
 from hwflow.quantize.calibrate import ranges as calibrate
 from hwflow.quantize.calibrate.activations import ActivationForm, Histogram, resolved_method
-from hwflow.quantize.calibrate.choose import choose
+from hwflow.quantize.calibrate.choose import choose, learn
 from hwflow.quantize.calibrate.equalize import equalize
 from hwflow.quantize.calibrate.fitted import fit
 from hwflow.quantize.calibrate.insert import insert
@@ -117,6 +117,8 @@ def to_qdq(
         other = choose(equal, settings)
         if other is not None and other.noise.beats(choice.noise):
             prepared, choice = equal, other.after("weights equalized", other.noise.gain(choice.noise))
+    if settings.effort is Effort.BEST:
+        choice = learn(prepared, settings, choice)
     notes.append(str(choice.chosen))
     return replace(finish(prepared, choice.settings, notes), chosen=choice.chosen)
 
@@ -153,7 +155,7 @@ def prepare(
             f"no calibration data: ranges come from {calibrate.SYNTHETIC_ROWS} rows of normally distributed noise, "
             "and the accuracy will suffer; give real inputs with --data"
         )
-    seen, trial = _measured(model, rows, tensors, settings, progress, is_real=calibration is not None)
+    seen, trial = _measured(model, rows, tensors, settings, progress, notes, is_real=calibration is not None)
     room = Room.of(model, tensor_points, rows, settings.room)
     rows_kept = None if calibration is None else rows
     return Prepared(model, tensor_points, common, rows_kept, seen, equalized, reaches(model, rows), room, trial)
@@ -161,11 +163,15 @@ def prepare(
 
 def _measured(
     model: Model, rows: Mapping[str, Array], tensors: list[str], settings: QuantizationSettings,
-    progress: Progress | None, *, is_real: bool,
+    progress: Progress | None, notes: list[str], *, is_real: bool,
 ) -> tuple[dict[str, Histogram], Trial | None]:  # fmt: skip
     """The values of `tensors`; and rows to compare choices on, where there are enough that `is_real`."""
     count = min(len(array) for array in rows.values())
-    if not is_real or settings.effort is Effort.QUICK or settings.room or count < LEAST_ROWS:
+    wanted = is_real and settings.effort is not Effort.QUICK and not settings.room
+    if wanted and count < LEAST_ROWS:
+        notes.append(f"nothing is compared on {count} calibration rows, of which none can be held back: with "
+                     f"{LEAST_ROWS} and more, ranges and roundings are chosen by noise")
+    if not wanted or count < LEAST_ROWS:
         return calibrate.measure(model, rows, tensors, progress), None
     fitted, held = Trial.numbers(count)
     seen = calibrate.measure(model, rows, tensors, progress, fitted)

@@ -95,6 +95,18 @@ def choose(prepared: Prepared, settings: QuantizationSettings) -> Choice | None:
     return _Work(fitted, judge, settings, settings, operations(prepared.twin), left).done()
 
 
+def learn(prepared: Prepared, asked: QuantizationSettings, choice: Choice) -> Choice:
+    """`choice`, made of what `asked` leaves open, with learned ranges and joint rounding where these are better."""
+    trial = prepared.trial
+    judge = None if trial is None else Judge.of(prepared.twin, prepared.points, trial.held)
+    if trial is None or judge is None:
+        return choice
+    fitted = replace(prepared, rows=trial.rows, seen=trial.seen)
+    work = _Work(fitted, judge, asked, choice.settings, operations(prepared.twin), math.inf,
+                 [*choice.chosen.gains], dict.fromkeys(choice.chosen.omitted))
+    return work.choice(work.learned(choice.noise))
+
+
 def _by_default(prepared: Prepared, settings: QuantizationSettings) -> int:
     """About how many operations the defaults take: each row once for its ranges, and twice where weights are tuned."""
     rows = min(map(len, (prepared.rows or {}).values()))
@@ -136,8 +148,9 @@ class _Work:
         noise = self.roundings()
         if self.single_ranges():
             noise = self._tuned(self.settings)
-        if self.asked.effort is Effort.BEST:
-            noise = self.learned(noise)
+        return self.choice(noise)
+
+    def choice(self, noise: Noise) -> Choice:
         chosen = Chosen(self.judge.count, noise.decibels, tuple(self.gained), tuple(self.omitted))
         return Choice(self.settings, noise, chosen)
 

@@ -17,7 +17,7 @@ from hwflow.onnx.model import Model
 from hwflow.quantize import Quantized, quantize
 from hwflow.quantize.problems import NoHardware
 from hwflow.quantize.quantization import of_prepared, prepared_for
-from hwflow.quantize.settings import QuantizationSettings
+from hwflow.quantize.settings import Effort, QuantizationSettings
 from hwflow.search.widths.by_noise import search_noise
 from hwflow.search.widths.cost import Pace, pace_of
 from hwflow.search.widths.evaluator import ModelEvaluator, Store
@@ -124,6 +124,7 @@ class _Chooser:
 
     @staticmethod
     def of(asked: WidthsQuestion, store: Store, progress: Progress | None) -> _Chooser:
+        asked = replace(asked, base=replace(asked.base, effort=Effort.QUICK))  # the search compares designs itself
         model, dataset, goal = asked.model, asked.dataset, asked.goal
         start = quantize(model, dataset.calibration, settings=asked.base)
         if not start.settings:
